@@ -14,8 +14,12 @@ const closingLine: Reporter = {
 
 const report = process.env['AGENTD_TEST_REPORT'];
 
-// Certificates that each Node reads at its start, a third of what an empty program costs: no test speaks to anybody outside.
-delete process.env['NODE_EXTRA_CA_CERTS'];
+// Nothing of who runs the tests decides what they see. The certificates are a third of what an empty program costs to
+// start, and no test speaks to anybody outside.
+for (const name of ['NODE_EXTRA_CA_CERTS', 'EDITOR', 'VISUAL', 'NO_COLOR', 'FORCE_COLOR', 'LC_ALL', 'LANGUAGE', 'TZ']) {
+  delete process.env[name];
+}
+Object.assign(process.env, { TERM: 'xterm-256color', LANG: 'C.UTF-8' });
 
 export default defineConfig({
   test: {

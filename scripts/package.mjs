@@ -1,6 +1,5 @@
 /**
  * Builds a .deb and an OCI image of what `npm pack` packs, each with a Node of its own, and tries them in an empty root:
- *
  *   node scripts/package.mjs deb          packages/agentd_<version>_<architecture>.deb; needs dpkg-deb and lintian
  *   node scripts/package.mjs oci          packages/agentd-<version>.oci.tar; needs root, mmdebstrap, umoci and skopeo
  *   node scripts/package.mjs check        installs, upgrades and purges the .deb, and runs the image; needs the same

@@ -53,14 +53,12 @@ export async function startFollower(workspace: string): Promise<Pick<Child, 'sto
   const url = `http://127.0.0.1:${Object(collector.address()).port}`;
   const child = spawn(process.execPath, [AGENTCTL, '--workspace', workspace, 'otel', '--endpoint', url]);
   alive.add(child);
-  return {
-    async stop() {
-      child.kill('SIGTERM');
-      await once(child, 'close');
-      alive.delete(child);
-      collector.close();
-    },
+  const ended = once(child, 'close').then(() => collector.close());
+  const stop = () => {
+    child.kill('SIGTERM');
+    return ended.then(() => {});
   };
+  return { stop };
 }
 
 /**

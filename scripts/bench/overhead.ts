@@ -67,7 +67,7 @@ async function added({ folder, size, nodeFlags }: Setting, endpoint: Endpoint, p
     const ratios = [times(median(inside), median(outside)), times(mean(inside), mean(outside))];
     rows.push([what, count(inside.length), both(inside), both(outside), ...ratios]);
   };
-  if (hasBubblewrap()) {
+  if (spawnSync('bwrap', ['--ro-bind', '/', '/', '--unshare-all', 'true']).status === 0) {
     const within = await agentd(join(folder, 'sandboxed'), endpoint, nodeFlags, { ...FREE, sandbox: 'bwrap' });
     await measure('`shell` of `true` in bubblewrap', TRUE, [within, plain], 6);
     await within.stop();
@@ -86,8 +86,6 @@ async function added({ folder, size, nodeFlags }: Setting, endpoint: Endpoint, p
     table(['call', 'n', 'with it', 'without', 'ratio of medians', 'of means'], rows),
   ].join('\n');
 }
-
-const hasBubblewrap = () => spawnSync('bwrap', ['--ro-bind', '/', '/', '--unshare-all', 'true']).status === 0;
 
 /** The gaps of every contender, after a warm-up. They alternate, so that a busy moment affects all. */
 async function everyRound(contenders: readonly Contender[], endpoint: Endpoint, call: Say, plan: Rounds) {

@@ -44,7 +44,7 @@ export async function cliPage(): Promise<string> {
     '',
     'Several commands have these, which below are only named:',
     '',
-    ...shared.map(formatEntry),
+    ...joinByName(shared).map(formatEntry),
     '',
     ...[agentd, ...commands].flatMap((help) => formatHelp(help, said, everywhere)),
   ].join('\n');
@@ -55,9 +55,9 @@ function formatHelp({ usage, intro, entries, examples, others }: Help, said: Set
   const named = entries.filter((entry) => said.has(keyOf(entry)) && !everywhere.has(keyOf(entry)));
   const options = named.filter(({ name }) => name.startsWith('-')).map(({ name }) => `\`${name}\``);
   return [
-    `## ${usage.replace(/^(agentctl \S+|agentd).*/, '$1')}`,
+    `## \`${usage}\``,
     '',
-    `\`${usage}\`: ${escapeTags(intro.join(' '))}`,
+    escapeTags(intro.join(' ')),
     ...(own.length + options.length > 0 ? [''] : []),
     ...own.map(formatEntry),
     ...(options.length > 0 ? [`- ${options.join(', ')}`] : []),
@@ -76,14 +76,20 @@ const escapeTags = (text: string): string => text.replace(/<(?=\w)/g, '\\<');
 
 const formatEntry = ({ name, takes, text }: Entry): string => `- \`${name}\`${takes}${text && `: ${escapeTags(text)}`}`;
 
-const keyOf = ({ name, text }: Entry): string => `${name} ${text}`;
+const keyOf = ({ name, takes, text }: Entry): string => `${name}${takes} ${text}`;
 
-/** What at least three commands have, with the same words; of a name with several meanings the most frequent one. */
+/** What at least three commands have, with the same words. */
 function sharedEntries(helps: Help[], except: Set<string>): Entry[] {
   const all = helps.flatMap(({ entries }) => entries).filter((entry) => !except.has(keyOf(entry)));
-  const count = (entry: Entry) => all.filter((other) => keyOf(other) === keyOf(entry)).length;
-  const often = [...new Map(all.map((entry) => [keyOf(entry), entry])).values()].filter((entry) => count(entry) > 2);
-  return often.filter((entry) => !often.some((other) => other.name === entry.name && count(other) > count(entry)));
+  const groups = [...new Set(all.map(keyOf))].map((key) => all.filter((entry) => keyOf(entry) === key));
+  return groups.flatMap((group) => (group.length > 2 ? group.slice(0, 1) : []));
+}
+
+/** What a name means here and there, in one line. */
+function joinByName(entries: Entry[]): Entry[] {
+  const isFirst = (entry: Entry) => entries.find(({ name }) => name === entry.name) === entry;
+  const textsOf = (name: string) => entries.filter((entry) => entry.name === name).map(({ text }) => text);
+  return entries.filter(isFirst).map((entry) => ({ ...entry, text: textsOf(entry.name).join('; or: ') }));
 }
 
 /** Those that only the list of all commands has, such as `completion`. */
@@ -106,13 +112,12 @@ function parseHelp(help: string): Help {
   const sections = rest.map((text) => text.split('\n'));
   const of = (title: RegExp) => sections.filter(([line = '']) => title.test(line)).flatMap(([, ...lines]) => lines);
   const own = sections.filter(([line = '']) => !/^(Positionals|Options|Examples|Commands):$/.test(line));
-  const isIntro = (at: number) => at === 0;
   return {
     usage: first.replace(/^Usage: /, ''),
-    intro: own.filter((_, at) => isIntro(at)).flat(),
+    intro: own.slice(0, 1).flat(),
     entries: of(/^(Positionals|Options):$/).map(parseEntry),
     examples: of(/^Examples:$/).map((line) => line.trim().replace(/ {2,}/, '   # ')),
-    others: own.filter((_, at) => !isIntro(at)),
+    others: own.slice(1),
   };
 }
 

@@ -212,3 +212,11 @@ function scanJson(text: string, visit: VisitPath): void {
   match(SPACE);
   must(at === text.length, 'nothing after the value');
 }
+
+/** The values only of a JSON object, such as a call's arguments, in one text; what is none stays as it is. */
+export function jsonValues(json: string): string {
+  const value = parseJson(json);
+  if (typeof value !== 'object' || value === null) return json;
+  const values: unknown[] = Object.values(value);
+  return values.map((one) => (typeof one === 'string' ? one : JSON.stringify(one))).join(' ');
+}

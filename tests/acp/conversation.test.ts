@@ -9,7 +9,7 @@ import { type LogExtent, readEventLog } from '../../src/store/event-log/log-read
 import { sessionPaths } from '../../src/store/index.ts';
 import { ended, opened, received, record, started } from '../client/rig.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
 /** Starts a daemon whose model gives these answers. */
@@ -87,12 +87,12 @@ test('a run that pauses at a limit says so by its stop reason and text; one that
 });
 
 test('a prompt during a run joins it, and both turns end with the run', async () => {
-  const server = await startOpenAI([
+  const server = await modelServer([
     { text: 'First.', calls: [{ name: 'shell', args: '{"command":"true"}' }], hang: 'before' },
     { text: 'Both.' },
   ]);
   const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const first = ask(editor, sessionId, 'one');
@@ -106,7 +106,6 @@ test('a prompt during a run joins it, and both turns end with the run', async ()
     .events(sessionId)
     .flatMap((event) => (event.type === 'reply.committed' ? [event.reply.status] : []));
   expect(replies.sort()).toEqual(['done', 'joined']);
-  await server.close();
 });
 
 test('files, images and resources of a prompt are attachments of the message', async () => {
@@ -154,9 +153,9 @@ test('changing the mode is logged, and its reply is not part of the conversation
 
 test('text of the model arrives while it is being written, and only once', async () => {
   const pieces = Array.from({ length: 200 }, (_, n) => `word${n} `);
-  const server = await startOpenAI([{ text: pieces, hang: 'first' }]);
+  const server = await modelServer([{ text: pieces, hang: 'first' }]);
   const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'speak');
@@ -165,7 +164,6 @@ test('text of the model arrives while it is being written, and only once', async
   server.release();
   expect(await turn).toBe('end_turn');
   expect(editor.words().trim()).toBe(pieces.join('').trim());
-  await server.close();
 });
 
 test("a planner's JSON is no part of the conversation; the plan it made is", async () => {
@@ -223,8 +221,8 @@ test('an endpoint that cannot be reached is reported while a prompt waits, and t
 
 test('a closed session accepts no prompt until it is reopened; its run continues', async () => {
   const on = ground();
-  const server = await startOpenAI([{ text: 'Late.', hang: 'before' }]);
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  const server = await modelServer([{ text: 'Late.', hang: 'before' }]);
+  await on.serve(server.flags);
   const editor = await editorHere(on.root);
   const sessionId = await openNew(editor);
   const answer = ask(editor, sessionId, 'hello');
@@ -235,7 +233,6 @@ test('a closed session accepts no prompt until it is reopened; its run continues
   server.release();
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.ended'), 'the end of the run');
   expect(on.events(sessionId).find(({ type }) => type === 'run.ended')).toMatchObject({ status: 'done' });
-  await server.close();
 });
 
 test('a prompt that another daemon answered after a takeover ends with its reply', async () => {

@@ -4,7 +4,7 @@ import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, asked, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
 
 const RUN = (command: string) => ({ text: 'I run it.', calls: [{ name: 'shell', args: { command } }] });
@@ -181,8 +181,8 @@ test('the death of the editor ends no run; after a restart another one loads the
 
 test('the death of the editor while the model is called ends no run', async () => {
   const on = ground();
-  const server = await startOpenAI([{ text: 'Late.', hang: 'before' }]);
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  const server = await modelServer([{ text: 'Late.', hang: 'before' }]);
+  await on.serve(server.flags);
   const editor = await openEditor(on.root);
   const sessionId = await openNew(editor);
   const turn = ask(editor, sessionId, 'go').catch(() => 'gone');
@@ -193,7 +193,6 @@ test('the death of the editor while the model is called ends no run', async () =
   server.release();
   await until(() => endedStatuses(on, sessionId).length > 0, 'the end of the run');
   expect(endedStatuses(on, sessionId)).toEqual(['done']);
-  await server.close();
 });
 
 test('a cancel after a load stops the waiting run', async () => {

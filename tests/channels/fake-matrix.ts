@@ -1,6 +1,5 @@
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished } from 'vitest';
+import { listen } from '../support/temporary.ts';
 
 type Stored = { type: string; event_id: string; sender: string; state_key?: string; content: Record<string, unknown> };
 
@@ -108,11 +107,7 @@ export async function startFakeMatrix() {
     transactions.set(key, id);
     reply(response, 200, { event_id: id });
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  const port = await listen(server);
 
   const roomOf = (person: string): string => {
     const room = `!${person}:here`;
@@ -134,7 +129,7 @@ export async function startFakeMatrix() {
   const sent = (room: string) =>
     events.filter((one) => one.room === room && one.event.sender === BOT && one.event.type === 'm.room.message');
   return {
-    ...{ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, state, media, members, say, roomOf, add },
+    ...{ url: `http://127.0.0.1:${port}`, state, media, members, say, roomOf, add },
     texts: (person: string) =>
       sent(roomOf(person))
         .filter(({ event }) => !('m.new_content' in event.content) && event.content['msgtype'] === 'm.text')

@@ -1,6 +1,5 @@
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished } from 'vitest';
+import { listen } from '../support/temporary.ts';
 
 type Document = { chat: string; name: string; content: string };
 type Sent = { chat: string; id: number; text: string; buttons: Array<{ text: string; callback_data: string }> };
@@ -108,11 +107,7 @@ export async function startFakeTelegram() {
       ok(response, true);
     }
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
+  const port = await listen(server);
 
   let updateId = 1000;
   let written = 0;
@@ -122,7 +117,7 @@ export async function startFakeTelegram() {
   };
   const person = (id: number) => ({ id, is_bot: false, first_name: id === 7 ? 'Ada' : 'Someone' });
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     got,
     state,
     files,

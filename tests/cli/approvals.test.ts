@@ -16,7 +16,7 @@ async function asked(): Promise<Setup> {
   return at;
 }
 
-test('approve finds the call that waits, and with --wait prints what came of it', async () => {
+test('approve finds the call that waits, adds the rule with --always, and with --wait prints what came of it', async () => {
   const at = await asked();
   expect((await at.here(['list'])).out).toMatch(/^demo +waiting \(approval\) /m);
   expect(JSON.parse((await at.here(['list', '--json'])).out)).toMatchObject([
@@ -24,13 +24,12 @@ test('approve finds the call that waits, and with --wait prints what came of it'
   ]);
   const shown = await at.here(['show', 'demo']);
   expect(shown.out).toContain('echo a >> ran');
-  expect(JSON.parse((await at.here(['show', 'demo', '--json'])).out).approval).toMatchObject({
-    id: 1,
-    tool: 'shell',
-    display: 'echo a >> ran',
-  });
-  const { code, out } = await at.ctl(['approve', 'demo', '--wait']);
+  const { approval } = JSON.parse((await at.here(['show', 'demo', '--json'])).out);
+  expect(approval).toMatchObject({ id: 1, tool: 'shell', display: 'echo a >> ran' });
+  const { code, out } = await at.ctl(['approve', 'demo', '--always', '--wait']);
   expect({ code, out }).toEqual({ code: 0, out: 'Written.\n' });
+  expect((await at.here(['show', 'demo', '--json'])).out).toContain('"settings_problem": null');
+  await at.has('.sessions/demo/session.json');
   const none = await at.here(['approve', 'demo']);
   expect(none).toMatchObject({ code: 8, err: 'No call is waiting for approval in demo.\n' });
 });
@@ -44,13 +43,6 @@ test('deny is reported to the model; a number that does not wait is not sent', a
   expect(code).toBe(0);
   expect(JSON.parse(out)).toMatchObject({ status: 'done', text: 'Written.' });
   expect((await at.here(['log', 'demo'])).out).toContain('deny by person');
-});
-
-test('approve --always adds the rule to session.json', async () => {
-  const at = await asked();
-  await at.here(['approve', 'demo', '--always', '--wait']);
-  expect((await at.here(['show', 'demo', '--json'])).out).toContain('"settings_problem": null');
-  await at.has('.sessions/demo/session.json');
 });
 
 test('what keeps the file from being an answer is shown', async () => {

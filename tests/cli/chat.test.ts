@@ -7,8 +7,9 @@ import { chatInTerminal } from '../../src/frontends/cli/live/chat-terminal.ts';
 import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
 import { topInTerminal } from '../../src/frontends/cli/live/top-terminal.ts';
 import { type Setup, setup } from '../support/agentctl.ts';
-import { type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import type { ScriptEntry } from '../support/openai-server.ts';
 import { openScreen, type Screen } from '../support/screen.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const EVIL = 'echo hi # \u001b[2J\u202e';
 const shell = (command: string) => ({ name: 'shell', args: JSON.stringify({ command }) });
@@ -17,8 +18,7 @@ const shell = (command: string) => ({ name: 'shell', args: JSON.stringify({ comm
 async function served(...script: ScriptEntry[]) {
   const at = setup();
   await at.here(['status']);
-  const model = await startOpenAI(script);
-  onTestFinished(() => model.close());
+  const model = await modelServer(script);
   await at.here(['send', 'demo', 'first']);
   writeFileSync(at.path('agentd.json'), '{ "sandbox": "none", "permissions": [{ "ask": "shell" }] }');
   await at.serveHere('--base-url', model.url, '--model', 'm');
@@ -103,6 +103,17 @@ test('Ctrl-C stops the run, twice at an empty line leaves; a paste of several li
   fresh.type('/quit\r');
   await fresh.left;
   expect((await at.here(['list'])).out).not.toContain('fresh');
+
+  model.add({ text: '[Step] Look', calls: [{ name: 'list_files', args: '{"path":"."}' }] }, { hang: 'before' });
+  const third = openScreen(80, 24);
+  const other = sit(at, third, 'other');
+  other.type('look\r');
+  await model.arrived(4);
+  other.type('\u0003');
+  await third.shows('Progress: 0/1');
+  expect((await third.all()).join('\n').match(/Stopped\./g)).toHaveLength(1);
+  other.type('/quit\r');
+  await other.left;
 });
 
 test('without a terminal each line is a message, and the exit code is that of the last reply', async () => {

@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { script, setup } from '../support/agentctl.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 
 test('the daemon is started, looked at and stopped, and each says so when it is not as it must be', async () => {
@@ -285,14 +285,13 @@ test('doctor prints a line for each group that is well, every fault, and everyth
 
 test('doctor --ask says whether the model calls tools, since it could do nothing without', async () => {
   const at = unsandboxed();
-  const server = await startOpenAI([
+  const server = await modelServer([
     { calls: [{ name: 'list_files', args: '{"path":"."}' }], model: 'm' },
     { text: 'ready', model: 'm' },
     { text: 'ready', model: 'm' },
     { text: 'ready', model: 'm' },
     { text: '<tool_call>\n{"name": "list_files", "arguments": {"path": "."}}\n</tool_call>', model: 'm' },
   ]);
-  onTestFinished(server.close);
   const modelFound = async () => {
     const { code, out } = await at.here(['doctor', '--ask', '--base-url', server.url, '--model', 'm', '--json']);
     const findings: Array<{ what: string }> = JSON.parse(out);

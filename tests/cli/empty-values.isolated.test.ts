@@ -1,16 +1,15 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { runAgentd } from '../../src/frontends/agentd/daemon-process.ts';
 import { bench, runHere } from '../support/agentctl-here.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
 /** A home with a workspace that has a session, which no command may touch. */
 async function homeWithSession() {
-  const home = mkdtempSync(join(tmpdir(), 'agentd-home-'));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const home = temporaryFolder('home');
   vi.stubEnv('HOME', home);
   vi.stubEnv('AGENTD_WORKSPACE', undefined);
   await runHere(['send', 'demo', 'hello']);

@@ -174,22 +174,18 @@ const CALL = { session: 'demo~1', id: 2, tool: 'shell', display: 'ls', why: 'it 
 function details(more: Partial<Omit<SessionDetails, 'session'>> & { session?: Partial<Session> }): SessionDetails {
   const session = { ...emptySession('demo'), ...more.session };
   const rest = {
-    title: null,
-    givenTitle: null,
-    summary: '',
-    planProblem: null,
-    settingsProblem: null,
-    workspaceProblem: null,
-    logCuts: [],
-    unserved: null,
-    folderProblems: [],
-    inbox: 0,
-    waiting: [],
-    ignored: [],
-    rejected: { total: 0, newest: [] },
-    isBrowserOpen: false,
-    asked: null,
-    waits: null,
+    ...{ title: null, givenTitle: null, summary: '', planProblem: null, settingsProblem: null, workspaceProblem: null },
+    ...{
+      logCuts: [],
+      unserved: null,
+      folderProblems: [],
+      inbox: 0,
+      waiting: [],
+      ignored: [],
+      asked: null,
+      waits: null,
+    },
+    ...{ rejected: { total: 0, newest: [] }, isBrowserOpen: false },
   };
   return { name: 'demo', standing: 'none', ...rest, children: [], ...more, session };
 }
@@ -224,17 +220,11 @@ test('what a session waits for is said with the words and the command that answe
   expect(next(endedAs('waiting', 'settings'), fault)).toEqual(['config validate']);
   expect(next({}, { unserved: 'inbox: permission denied', inbox: 1 })).toEqual(['status']);
   const disk = { space: 'low', why: '39 MB free, at least 64 MB required' } as const;
-  expect(waits({}, { inbox: 1, disk })).toMatchObject({
-    what: 'disk',
-    needs: 'repair',
-    why: expect.stringMatching(/39 MB free/),
-  });
+  const lowDisk = { what: 'disk', needs: 'repair', why: expect.stringMatching(/39 MB free/) };
+  expect(waits({}, { inbox: 1, disk })).toMatchObject(lowDisk);
   expect(waits({}, { disk })).toBeNull();
-  expect(waits(failing('unreachable'))).toMatchObject({
-    what: 'model',
-    needs: 'time',
-    why: expect.stringMatching(/does not answer, attempt 5/),
-  });
+  const away = { what: 'model', needs: 'time', why: expect.stringMatching(/does not answer, attempt 5/) };
+  expect(waits(failing('unreachable'))).toMatchObject(away);
   expect(next(failing('unreachable'))[0]).toBe('doctor --ask');
   expect(next(failing('budget'))).toEqual(['usage']);
 
@@ -242,6 +232,14 @@ test('what a session waits for is said with the words and the command that answe
     ...{ what: 'limit', needs: 'person', why: 'Paused: limit reached.', until: null },
     ...{ say: ['continue'], commands: [['continue', 'demo']] },
   });
+  // In words, not in the markers of a model.
+  for (const [text, why] of [
+    ['[Failed] no key', 'Failed: no key'],
+    ['**[Blocked: send me the bill]**', 'Blocked: send me the bill'],
+    ['【受阻】\n没有密钥', '受阻: 没有密钥'],
+    ['[the docs](http://x) say no', '[the docs](http://x) say no'],
+  ] as const)
+    expect(waits(endedAs('failed', 'rejected', text))).toMatchObject({ why });
   expect(next(endedAs('paused', 'outage'))).toEqual([...next(failing('unreachable')), 'continue demo']);
   const question = { text: 'Where?', choices: ['Paris', 'Rome'], call: '1.0' };
   expect(waits({ ...endedAs('waiting', 'question'), question })).toMatchObject({

@@ -7,7 +7,7 @@ import { sessionPaths } from '../../src/store/layout/layout.ts';
 import { opened, received, record, started } from '../client/rig.ts';
 import { bench } from '../support/agentctl-here.ts';
 import { ground, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const limited: EventBody = {
   type: 'model.failed',
@@ -45,10 +45,10 @@ test('status lists what is owed and not happening, with the command that helps, 
 });
 
 test('the daemon keeps owed.json, says what MCP servers are gone, and health checks follow it', async () => {
-  const server = await startOpenAI(() => ({ text: 'looking', calls: [{ name: 'list_files', args: '{"path":"."}' }] }));
+  const server = await modelServer(() => ({ text: 'looking', calls: [{ name: 'list_files', args: '{"path":"."}' }] }));
   const on = ground();
   on.config({ limits: { iterations: 1 }, mcpServers: { gone: { command: '/nowhere/server' } } });
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   expect(await on.ctl('status', '--check')).toBe('ok\n');
   on.sh('demo', 'mkdir -p inbox && echo "look around" > inbox/1.md');
   await on.file('demo', 'outbox/1.md');
@@ -60,7 +60,6 @@ test('the daemon keeps owed.json, says what MCP servers are gone, and health che
     help: expect.stringContaining('continue'),
   });
   expect(await on.ctl('status', '--check')).toMatch(/^repair: demo: the MCP server gone is not connected/);
-  await server.close();
 }, 60_000);
 
 /** What each of these sessions is asked to do, and what it then waits for. */
@@ -71,7 +70,7 @@ test('list, show, why, top and /status say the same of an approval, a question, 
     ask: ['shell', { command: 'date' }],
     choose: ['ask_user', { question: 'Which one?', choices: ['red'] }],
   };
-  const server = await startOpenAI(({ userText }) => {
+  const server = await modelServer(({ userText }) => {
     if (userText.includes('hang')) return { status: 503, body: 'overloaded' };
     const [name, args] = Object.entries(calls).find(([word]) => userText.includes(word))?.[1] ?? ['list_files', {}];
     return { text: '', calls: [{ name: `${name}`, args: JSON.stringify(args) }] };
@@ -79,7 +78,7 @@ test('list, show, why, top and /status say the same of an approval, a question, 
   const on = ground();
   const rules = { permissions: [{ ask: 'shell' }], limits: { iterations: 1 } };
   on.config(rules);
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   const listed = async (name: string): Promise<SessionOverview | undefined> =>
     JSON.parse(await on.ctl('list', '--json')).find((one: SessionOverview) => one.name === name);
   for (const [name, what] of Object.entries(WAITING)) {
@@ -101,19 +100,17 @@ test('list, show, why, top and /status say the same of an approval, a question, 
     // The reply of the run.
     if (what !== 'model') for (const words of say) expect(shown.run_end.text, name).toContain(words);
   }
-  await server.close();
 }, 60_000);
 
 test('a run that waits until another one ends is listed as queued, with how many are at work', async () => {
-  const server = await startOpenAI(() => ({ text: 'x', hang: 'before' }));
+  const server = await modelServer(() => ({ text: 'x', hang: 'before' }));
   const on = ground();
   on.config({ concurrency: { runs: 1 } });
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   await on.ctl('send', 'first', 'Write');
   await until(() => server.requests.length === 1, 'the first call');
   await on.ctl('send', 'second', 'Write');
   await until(() => on.status()?.sessions.queued?.includes('second'), 'the second in the status', 50_000);
   expect(await on.ctl('list')).toMatch(/^second +running \(queued\).*\n(?:.*\n)*first +running /m);
   expect(await on.ctl('show', 'second')).toMatch(/Waits for: 1 runs are at work.*\nNext: agentctl watch .*second/);
-  await server.close();
 }, 60_000);

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const run = promisify(execFile);
 
@@ -28,8 +28,7 @@ test('the package by itself runs a task, tells of which commit it is, and what t
 
 /** The tarball of `npm pack`, unpacked in an empty folder beside the only package it depends on. */
 async function installed() {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-package-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  const folder = temporaryFolder('package');
   await run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder]);
   const [tarball = ''] = fs.readdirSync(folder);
   await run('tar', ['xzf', tarball], { cwd: folder });

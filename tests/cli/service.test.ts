@@ -2,10 +2,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import * as fs from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { quoteForShell } from '../../src/base/strings.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const AGENTCTL = resolve('dist/agentctl.js');
 /** A name that means something to systemd and to shells. */
@@ -109,8 +109,7 @@ test.skipIf(!canRunSystemd())(
 
 /** An empty folder as the home of everything that is started with this environment. */
 function emptyHome() {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-service-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
+  const folder = temporaryFolder('service');
   return { folder, env: { PATH: process.env['PATH'], HOME: folder, XDG_CONFIG_HOME: join(folder, 'config') } };
 }
 

@@ -59,7 +59,7 @@ test('usage and status show what is spent of each budget, and calls by model, se
   const spent = { calls: 2, tokens: 100, cost: 4.5, unpriced: 0, ms: 60_000, unsettled: 0 };
   const entries = [
     { session: 'gone', sender: 'Ada', model: 'm', ...spent },
-    { session: 'news', schedule: 'news', model: 'n', ...spent, cost: 0.25, unpriced: 1 },
+    { session: 'news', schedule: 'news', model: 'n', ...spent, estimated: true, cost: 0.25, unpriced: 1 },
   ];
   const day = formatLocalTime(new Date().toISOString()).slice(0, 10);
   at.write(`usage/${day}.json`, JSON.stringify({ version: 1, day, entries, open: [] }));
@@ -73,7 +73,7 @@ test('usage and status show what is spent of each budget, and calls by model, se
     [''],
   ]);
   expect((await at.ctl('usage', '--by', 'schedule')).out).toMatch(
-    /SCHEDULE +CALLS.*\n- +2 +100 +0 +4\.5000\nnews +2 +100 +0 +0\.2500/,
+    /SCHEDULE +CALLS.*\n- +2 +100 +0 +4\.5000\nnews +2 +~100 +0 +0\.2500/,
   );
   expect(JSON.parse((await at.ctl('usage', '--by', 'sender', '--json')).out)[0]).toMatchObject({
     name: 'Ada',

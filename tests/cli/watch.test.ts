@@ -1,10 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { ended, opened, planned, pretendDaemon, received, record, rig, started } from '../client/rig.ts';
 import { runHere } from '../support/agentctl-here.ts';
 import { ground } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const END = ended('1.md', 'plan_1');
 const RUN_ENDED = END.findIndex(({ type }) => type === 'run.ended');
@@ -40,12 +40,11 @@ test.each([
 
 test('watch shows no word of a planner, and each answer begins a line of its own', async () => {
   const plan = '{"title": "T", "steps": [{"id": "a", "description": "Say hello"}]}';
-  const server = await startOpenAI(({ index }) => ({
+  const server = await modelServer(({ index }) => ({
     text: [plan, 'hello [Done]', 'All done, summary.'][index] ?? 'No.',
   }));
-  onTestFinished(() => server.close());
   const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   on.sh('demo', `mkdir inbox && echo '{"text": "Do it", "options": {"mode": "plan-act"}}' > inbox/1.json`);
   const { out } = await runHere(['watch', 'demo', '--workspace', on.root]);
   expect(out).not.toContain('"steps"');

@@ -1,13 +1,12 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
 import { type Client, openClient } from '../../src/client/index.ts';
 import type { EventBody } from '../../src/protocol/session/event.ts';
 import type { Reply } from '../../src/protocol/session/reply.ts';
 import { bootId, processStartTime } from '../../src/store/fs/process-identity.ts';
 import { openSessionFolder, type SessionPaths, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { ownedFolderOf } from '../../src/store/workspace/owner-file.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 export const now = () => new Date('2026-01-02T03:04:05.678Z');
 
@@ -15,8 +14,7 @@ export type Rig = { client: Client; root: string; session(name: string): Session
 
 /** A client of a workspace that is not there yet, and gone after the test. */
 export function rig(): Rig {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-client-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('client');
   const root = join(folder, 'ws');
   const client = openClient(root, now);
   return { client, root, session: (name) => sessionPaths(client.paths.session(name)) };

@@ -1,9 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished, type TestContext } from 'vitest';
@@ -19,10 +18,9 @@ async function freePort(): Promise<number> {
 }
 
 function scratch(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'agentd-servers-'));
+  const folder = temporaryFolder('servers');
   // The servers have accounts of their own.
   chmodSync(folder, 0o755);
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 200 }));
   return folder;
 }
 
@@ -88,6 +86,8 @@ async def main():
     await asyncio.gather(speak(), listen())
 asyncio.run(main())
 `;
+
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** Synapse, for the server name `here`, with its data in a folder of its own. */
 export async function startSynapse() {

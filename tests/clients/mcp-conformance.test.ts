@@ -1,14 +1,14 @@
 /** The conformance suite of MCP against the built server and our client, by what each version requires: `npm run test:clients`. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders, request } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { type Serving, serveWorkspace } from '../http/serving.ts';
 import { script, setup } from '../support/agentctl.ts';
 import { childProgram } from '../support/child-program.ts';
+import { listen } from '../support/temporary.ts';
 import { foreign, LIMIT_MS, needNpm } from './foreign-programs.ts';
 
 const ask = (question: string) => ({ name: 'ask_user', args: { question } });
@@ -104,12 +104,8 @@ async function openProxy({ url, token }: Serving): Promise<string> {
     passed.end(to.body);
     answer.on('close', () => passed.destroy());
   });
-  await new Promise<void>((listening) => proxy.listen(0, '127.0.0.1', listening));
-  onTestFinished(() => {
-    proxy.close();
-    proxy.closeAllConnections();
-  });
-  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const port = await listen(proxy);
+  return `http://127.0.0.1:${port}`;
 }
 
 /** Of each version, by scenario: `pass`; why it is not for this server; or why these checks of it are not. */

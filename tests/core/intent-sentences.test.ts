@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { classifyIntent } from '../../src/core/intent/intent.ts';
-import { loadSentences, SENTENCE_SETS, scoreSentences } from '../cases/sentence-score.ts';
+import { loadSentences, SENTENCE_SETS, scoreSentences, scoreTable } from '../cases/sentence-score.ts';
 
 for (const set of SENTENCE_SETS) {
   test(`of ${set} at least 88 of 100 orders are heard, and at most 1 of 100 others acts`, () => {
@@ -13,6 +14,11 @@ for (const set of SENTENCE_SETS) {
     expect(wrong / sentences).toBeLessThanOrEqual(0.01);
   });
 }
+
+test('docs/conversation.md shows the score by language and by who decides', () => {
+  expect(readFileSync('docs/conversation.md', 'utf8')).toContain(scoreTable());
+  for (const set of SENTENCE_SETS) expect(scoreSentences(loadSentences(set)).get('all')?.wrong).toBe(0);
+});
 
 const paused = { planStatus: 'paused' };
 const asked = { planStatus: 'paused', isAsked: true };

@@ -69,6 +69,7 @@ describe.each(SCRIPTS)('in $script', (texts) => {
   test('calling a step by its number or title is detected', () => {
     expect(detectStepCompletion(texts.onward, first)).toMatchObject({ done: true, advanceTo: 1 });
     expect(detectStepCompletion(texts.title, first)).toMatchObject({ done: true, advanceTo: 1 });
+    expect(detectStepCompletion('[Step: 2]', first).isInDoubt).toBe(true);
   });
 
   test('announcing the next step needs none of its words', () => {

@@ -2,6 +2,9 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { formatReplyFile } from '../../src/core/messages/replies.ts';
 import { REPLY_WORDING } from '../../src/core/messages/reply-wording.ts';
+import { liveWording } from '../../src/frontends/cli/live/live-wording.ts';
+import { chinese } from '../../src/frontends/web/text/chinese.ts';
+import { english } from '../../src/frontends/web/text/english.ts';
 import type { Reply } from '../../src/protocol/session/reply.ts';
 import { moves, rig } from '../support/rig.ts';
 
@@ -49,8 +52,7 @@ test.each([
   ['a step that is blocked', { text: `[Step] look\n[Blocked: ${HOSTILE}]` }],
 ])('%s is put to a person with what would be hidden written out', async (_, answer) => {
   const on = await rig({ script: moves(answer) });
-  on.drop('1.md', 'do it');
-  await on.settle();
+  await on.say('1.md', 'do it');
   expect(on.faults).toEqual([]);
   expect(on.reply('1.md')).toMatch(/status: waiting/);
   expect(on.reply('1.md')).not.toMatch(HIDDEN);
@@ -60,8 +62,7 @@ test.each([
 test('emoji and scripts in a question stay as they are', async () => {
   const question = 'Ist 👨‍👩‍👧 gemeint, oder می‌خواهم?';
   const on = await rig({ script: moves({ text: '', calls: [{ name: 'ask_user', args: { question } }] }) });
-  on.drop('1.md', 'do it');
-  await on.settle();
+  await on.say('1.md', 'do it');
   expect(on.reply('1.md')?.split('---\n').at(-1)).toContain(question);
 });
 
@@ -72,4 +73,13 @@ test('a time in a reply says that it is UTC, in both languages', () => {
     for (const text of [...texts, words.browser.heldBy(null, at), words.browser.heldBy('ana', at)])
       expect(text).toContain('2026-03-01 23:05:09 UTC');
   }
+});
+
+test.each(['en', 'zh'] as const)('a prompt of a waiting call says that other words answer nothing: %s', (language) => {
+  const at = '2026-03-01T23:05:09.123Z';
+  const { asksHow, asksHowIn } = REPLY_WORDING[language];
+  const prompts = [asksHow(1, null, at), asksHowIn('demo~a', 1, '', at), asksHowIn('demo~a', 2, '', at)];
+  const { expires } = { en: english, zh: chinese }[language];
+  for (const prompt of [...prompts, liveWording({ LANG: language }).approvalEnds(at, null), expires])
+    expect(prompt).toMatch(/Other words answer nothing|其他的话不算回答/);
 });

@@ -15,8 +15,7 @@ const run = async (fails: number[], script = moves(search(1), search(2), search(
     script,
     tool: (_call, n) => (fails.includes(n) ? { ok: false, text: `no ${n}` } : { ok: true, text: `yes ${n}` }),
   });
-  on.drop('1.md', 'Look it up');
-  await on.settle();
+  await on.say('1.md', 'Look it up');
   return on;
 };
 
@@ -60,8 +59,7 @@ test('dag G15d: nothing failed, nothing is suggested', async () => {
 test('what failed in one task is no hint for the next', async () => {
   const on = await run([0, 1], moves(search(1), search(2), { text: 'It cannot be found.' }));
   expect(hint(on, 2)).toBeDefined();
-  on.drop('2.md', 'And now?');
-  await on.settle();
+  await on.say('2.md', 'And now?');
   expect(on.requests).toHaveLength(4);
   expect(hint(on, 3)).toBeUndefined();
 });

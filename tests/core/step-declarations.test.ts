@@ -41,7 +41,8 @@ test('a step whose words stand in the brackets is declared; a status is none', (
     '下载文件',
     'Complete the form',
   ]);
+  expect(parseStepDeclarations('[Step: 2] Fetch\n[Step: 3. Draw]\n[步骤：4、下载]')).toEqual(['Fetch', 'Draw', '下载']);
   const statuses =
-    '[Step: done]\n[Step 2: Done]\n[Step 2: Download]\n[Step: in progress]\n[步骤：已完成]\n[Step: ✅ Done]';
+    '[Step: 2]\n[Step: 2/3]\n[步骤：2]\n[Step: done]\n[Step 2: Done]\n[Step 2: Download]\n[Step: in progress]\n[步骤：已完成]\n[Step: ✅ Done]';
   expect(parseStepDeclarations(statuses)).toEqual([]);
 });

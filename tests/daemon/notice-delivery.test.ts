@@ -1,14 +1,13 @@
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { noticeFaults } from '../../src/client/sessions/push-files.ts';
 import { deliverDue, receiversOf } from '../../src/daemon/notices/notice-delivery.ts';
 import { openNoticeQueue } from '../../src/daemon/notices/notice-queue.ts';
 import type { WaysOut } from '../../src/daemon/notices/notice-ways.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
+import { listen, temporaryFolder } from '../support/temporary.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -19,15 +18,9 @@ test('a webhook that answers 500 for a day is asked about hourly; what is older 
     if (state.status === 200) state.got.push(String(request.headers['x-agentd-id']));
     response.writeHead(state.status).end();
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-notices-'));
-  const paths = workspacePaths(folder);
-  onTestFinished(() => {
-    server.close();
-    fs.rmSync(folder, { recursive: true, force: true });
-  });
+  const paths = workspacePaths(temporaryFolder('notices'));
   const queue = openNoticeQueue(paths.notices);
-  const webhook = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const webhook = `http://127.0.0.1:${await listen(server)}/hook`;
   const { receivers } = receiversOf([{ webhook }], [], {});
   let at = Date.parse('2026-11-28T08:00:00.000Z');
   const clock = { now: () => new Date(at), elapsed: () => 0, after: () => () => {} };

@@ -1,16 +1,15 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { FolderWatches } from '../../src/daemon/watch/folder-watches.ts';
 import { openInboxSweep } from '../../src/daemon/watch/inbox-sweep.ts';
 import type { SessionWatches } from '../../src/daemon/watch/session-watches.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** A sweep among so many sessions, each of which takes `ms`; then after how long the next one is due. */
 async function pauseAfter(count: number, ms: number, local = true): Promise<number> {
-  const root = fs.mkdtempSync(join(tmpdir(), 'agentd-rounds-'));
-  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('rounds');
   const names = Array.from({ length: count }, (_, n) => `s${n}`);
   for (const name of names) fs.mkdirSync(join(root, '.sessions', name), { recursive: true });
   let time = 0;

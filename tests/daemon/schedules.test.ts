@@ -1,19 +1,18 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ScheduledMessage, ScheduledSessions } from '../../src/daemon/schedules/occurrence-steps.ts';
 import { openScheduleRunner } from '../../src/daemon/schedules/schedule-runner.ts';
 import { Occurrence, type Schedule, timingOf } from '../../src/protocol/schedules/schedule.ts';
 import type { SessionActivity } from '../../src/schedules/due-times.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const MORNING: Schedule = { version: 1, cron: '0 8 * * *', zone: 'UTC', session: 'news', text: 'what is new?' };
 const SINCE = '2026-11-20T00:00:00.000Z';
 
 /** Schedules in a folder, with a clock and sessions that the test moves. */
 function bench() {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-schedules-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('schedules');
   const sent: Array<{ session: string; message: ScheduledMessage }> = [];
   const logged: string[] = [];
   const at = { now: new Date(SINCE), elapsed: 0 };

@@ -1,16 +1,15 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openSpendingBook, type SpendingCall } from '../../src/daemon/host/spending.ts';
 import type { Budgets } from '../../src/protocol/settings/budgets.ts';
 import { UsageFile } from '../../src/protocol/workspace/usage-file.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const NEVER = new AbortController().signal;
 
 function bench(budgets: Budgets | undefined) {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-spending-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('spending');
   const at = { now: new Date(2026, 10, 28, 12), budgets };
   const logged: string[] = [];
   const open = () =>
@@ -69,8 +68,8 @@ test('the call of a model whose place another one took counts as one of the othe
   const book = on.open();
   const reserved = await book.reserve(callOf('a', null), NEVER);
   if ('why' in reserved) throw new Error(reserved.why);
-  await reserved.settle({ model: 'local', tokens: 90, cost: null, ms: 10, isAnswered: true });
-  expect(on.files()[0]?.entries).toMatchObject([{ model: 'local', calls: 1, unpriced: 1 }]);
+  await reserved.settle({ model: 'local', tokens: 90, estimated: true, cost: null, ms: 10, isAnswered: true });
+  expect(on.files()[0]?.entries).toMatchObject([{ model: 'local', calls: 1, estimated: true, unpriced: 1 }]);
   expect(await book.reserve(callOf('a', null), NEVER)).toHaveProperty('settle');
 });
 

@@ -14,18 +14,6 @@ const EXAMPLES = [
   { file: 'send.ts', run: process.execPath, args: ['--import', 'tsx'] },
 ];
 
-test('docs/channels.md shows channel.py as it is', () => {
-  const [, shown] = readFileSync('docs/channels.md', 'utf8').split('<!-- channel.py -->\n');
-  const example = readFileSync('examples/channel.py', 'utf8');
-  expect(shown?.split('<!-- /channel.py -->')[0]).toBe(`\`\`\`py\n${example}\`\`\`\n`);
-});
-
-test('docs/protocol.md shows send.sh as it is', () => {
-  const [, shown] = readFileSync('docs/protocol.md', 'utf8').split('<!-- send.sh -->\n');
-  const example = readFileSync('examples/send.sh', 'utf8');
-  expect(shown?.split('<!-- /send.sh -->')[0]).toBe(`\`\`\`sh\n${example}\`\`\`\n`);
-});
-
 test.for(EXAMPLES)(
   '$file sends a message, prints its reply and moves that to outbox/read/',
   async (example, { skip }) => {

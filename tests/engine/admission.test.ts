@@ -10,8 +10,7 @@ const taken = (it: Awaited<ReturnType<typeof rig>>) =>
 test('of a thousand messages only those there is room for are taken; the rest stay in the inbox', async () => {
   const it = await rig({ script: () => ({ hold: true }) });
   fill(it, 1000);
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(taken(it)).toBe(256);
   expect(it.store.hands.waiting()).toHaveLength(744);
   expect(it.faults).toEqual([]);
@@ -20,16 +19,11 @@ test('of a thousand messages only those there is room for are taken; the rest st
 test('a command behind a flood is handled at once, a task beside it is not', async () => {
   const it = await rig({ script: () => ({ hold: true }) });
   fill(it, 1000);
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   it.drop('later.md', 'one more task');
-  it.drop('how.md', '/status');
-  await it.settle();
-  expect(it.reply('how.md')).toContain('task 0');
+  expect(await it.say('how.md', '/status')).toContain('task 0');
   expect(taken(it)).toBe(257);
-  it.drop('stop.md', 'stop');
-  await it.settle();
-  expect(it.reply('stop.md')).toContain('Stopped');
+  expect(await it.say('stop.md', 'stop')).toContain('Stopped');
   expect(it.store.hands.waiting()).toContain('later.md');
 });
 
@@ -48,11 +42,9 @@ test('messages found together are tasks of their own, in order, however many the
 test('a message whose name is as long as a file system allows is answered under that name', async () => {
   const long = `${'n'.repeat(252)}.md`;
   const it = await rig({ script: () => ({ text: 'Hello.' }) });
-  it.drop(long, 'hi');
-  await it.settle();
+  await it.say(long, 'hi');
   expect(it.reply(long)).toContain('Hello.');
-  it.drop(long, 'hi again');
-  await it.settle();
+  await it.say(long, 'hi again');
   const [second = ''] = it
     .events()
     .flatMap((event) => (event.type === 'reply.published' ? [event.message] : []))

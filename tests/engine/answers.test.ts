@@ -21,8 +21,7 @@ async function standingAt(state: SessionStatus, ...answers: Move[]): Promise<Rig
         : before,
     script: moves(...answers, { hold: true }),
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   return it;
 }
 
@@ -46,8 +45,7 @@ describe('what a message does', () => {
   ] as const)('%s while the session is %s is answered %s at once', async (text, state, status, part) => {
     const it = await standingAt(state);
     const before = it.requests.length;
-    it.drop('q.md', text);
-    await it.settle();
+    await it.say('q.md', text);
     expect(it.faults).toEqual([]);
     expect(statusOf(it.reply('q.md'))).toBe(status);
     expect(it.reply('q.md')).toContain(part);
@@ -56,8 +54,7 @@ describe('what a message does', () => {
 
   test('a stop aborts the call in flight and the run ends as paused, with one reply for each of the two messages', async () => {
     const it = await standingAt('running');
-    it.drop('s.md', 'stop');
-    await it.settle();
+    await it.say('s.md', 'stop');
     expect(it.types()).toContain('model.failed');
     expect(it.plan()).toMatchObject({ status: 'paused', reason: 'stopped' });
     expect(statusOf(it.reply('s.md'))).toBe('done');
@@ -69,15 +66,12 @@ describe('what a message does', () => {
       script: moves({ text: '[Step] a\n[Step] b', calls: [shell(), shell()] }, { hold: true }),
       tool: () => 'hold',
     });
-    it.drop('1.md', 'go');
-    await it.settle();
-    it.drop('2.md', '/stop');
-    await it.settle();
+    await it.say('1.md', 'go');
+    await it.say('2.md', '/stop');
     const ends = it.events().filter((event) => event.type === 'tool.interrupted');
     expect(ends).toMatchObject([{ outcome: 'unknown' }, { outcome: 'not_started' }]);
     expect(it.plan()?.status).toBe('paused');
-    it.drop('3.md', 'continue');
-    await it.settle();
+    await it.say('3.md', 'continue');
     expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain('may or may not have run');
     expect(it.toolRuns).toHaveLength(1);
   });
@@ -87,10 +81,8 @@ describe('what a message does', () => {
       script: moves({ text: '[Step] a\n[Step] b', calls: [shell()] }, { text: 'more', calls: [shell()] }),
       tool: () => 'hold',
     });
-    it.drop('1.md', 'go');
-    await it.settle();
-    it.drop('2.md', '/pause');
-    await it.settle();
+    await it.say('1.md', 'go');
+    await it.say('2.md', '/pause');
     expect(it.plan()?.status).not.toBe('paused');
     it.release();
     await it.settle();
@@ -101,22 +93,18 @@ describe('what a message does', () => {
 
   test('a cancel ends the plan, and "continue" opens it again', async () => {
     const it = await standingAt('running');
-    it.drop('c.md', '/cancel');
-    await it.settle();
+    await it.say('c.md', '/cancel');
     expect(it.plan()).toMatchObject({ status: 'cancelled' });
     expect(statusOf(it.reply('m0.md'))).toBe('cancelled');
     it.drop('d.json', '{"command":"continue"}');
     await it.pass(300);
     expect(it.plan()).toMatchObject({ id: 'plan_1', status: 'running' });
-    it.drop('e.md', '/status');
-    await it.settle();
-    expect(it.reply('e.md')).toContain(`Working on: ${it.plan()?.goal}`);
+    expect(await it.say('e.md', '/status')).toContain(`Working on: ${it.plan()?.goal}`);
   });
 
   test('cancel ends a paused plan', async () => {
     const it = await standingAt('paused');
-    it.drop('c.md', '/cancel');
-    await it.settle();
+    await it.say('c.md', '/cancel');
     expect(it.plan()).toMatchObject({ status: 'cancelled' });
     expect(statusOf(it.reply('c.md'))).toBe('done');
   });
@@ -133,8 +121,7 @@ describe('what a message does', () => {
     const it = await rig({ script: (_request, n) => ({ text: `answer ${n + 1}` }) });
     it.store.hands.drop('1.md', 'one');
     it.store.hands.drop('2.md', 'two');
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     expect(it.reply('1.md')).toContain('answer 1');
     expect(it.reply('2.md')).toContain('answer 2');
     expect(statusOf(it.reply('2.md'))).toBe('done');
@@ -144,10 +131,8 @@ describe('what a message does', () => {
     '%s waits for the end of the run that is on',
     async (content) => {
       const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
-      it.drop('1.md', 'now');
-      await it.settle();
-      it.drop('2.json', content);
-      await it.settle();
+      await it.say('1.md', 'now');
+      await it.say('2.json', content);
       it.release();
       await it.settle();
       expect(it.reply('1.md')).toContain('first');
@@ -157,10 +142,8 @@ describe('what a message does', () => {
 
   test('what no call has delivered when the run ends starts the next run', async () => {
     const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
-    it.drop('1.md', 'one');
-    await it.settle();
-    it.drop('2.md', 'also this');
-    await it.settle();
+    await it.say('1.md', 'one');
+    await it.say('2.md', 'also this');
     it.release();
     await it.settle();
     expect(statusOf(it.reply('1.md'))).toBe('done');
@@ -170,8 +153,7 @@ describe('what a message does', () => {
 
   test('a task beside a paused plan that uses a tool shelves the plan, and /continue brings it back', async () => {
     const it = await standingAt('paused', { text: 'working', calls: [shell()] }, { text: 'The chart is there.' });
-    it.drop('t.md', 'New task: Draw me something else');
-    await it.settle();
+    await it.say('t.md', 'New task: Draw me something else');
     expect(it.faults).toEqual([]);
     expect(it.reply('t.md')).toContain('/continue plan_1');
     expect(it.archived()).toEqual(['plan_1']);
@@ -203,14 +185,11 @@ describe('what a message does', () => {
         { hold: true },
       );
       const before = it.plan();
-      it.drop('t.md', 'Is it sunny?');
-      await it.settle();
+      await it.say('t.md', 'Is it sunny?');
       for (const [n, text] of words.entries()) {
-        it.drop(`w${n}.md`, text);
-        await it.settle();
+        await it.say(`w${n}.md`, text);
       }
-      it.drop('c.md', 'continue');
-      await it.settle();
+      await it.say('c.md', 'continue');
       expect(statusOf(it.reply('c.md'))).toBe('done');
       expect(it.reply('c.md')).toContain('Sunny.');
       expect(it.plan()).toEqual(before);
@@ -225,8 +204,7 @@ describe('what a message does', () => {
     'the paused plan itself goes on after %s, though a question beside it was stopped',
     async (...words) => {
       const it = await standingAt('paused', GONE, { hold: true });
-      it.drop('t.md', 'Is it sunny?');
-      await it.settle();
+      await it.say('t.md', 'Is it sunny?');
       for (const [n, text] of words.entries()) {
         it.drop(`w${n}.md`, text);
         await it.pass(300);
@@ -237,28 +215,22 @@ describe('what a message does', () => {
 
   test('why a person reopened a step is told to the model when the plan goes on, whatever was asked beside it first', async () => {
     const it = await standingAt('paused', { text: 'Sunny.' }, { hold: true });
-    it.drop('u.md', 'not done yet, two links are missing');
-    await it.settle();
-    it.drop('t.md', 'Is it sunny?');
-    await it.settle();
-    expect(it.reply('t.md')).toContain('Sunny.');
+    await it.say('u.md', 'not done yet, two links are missing');
+    expect(await it.say('t.md', 'Is it sunny?')).toContain('Sunny.');
     const block = () => String(it.requests.at(-1)?.messages.at(-1)?.content);
     expect(block()).not.toContain('two links are missing');
-    it.drop('c.md', 'continue');
-    await it.settle();
+    await it.say('c.md', 'continue');
     expect(block()).toContain('two links are missing');
   });
 
   test('/new while running stops first, then begins afresh', async () => {
     const it = await standingAt('running');
-    it.drop('n.md', '/new');
-    await it.settle();
+    await it.say('n.md', '/new');
     expect(statusOf(it.reply('m0.md'))).toBe('cancelled');
     expect(statusOf(it.reply('n.md'))).toBe('done');
     expect(it.plan()).toBeUndefined();
     expect(it.archived()).toEqual(['plan_1']);
-    it.drop('x.md', 'hello');
-    await it.settle();
+    await it.say('x.md', 'hello');
     expect(it.requests.at(-1)?.messages.filter((message) => message.role !== 'system')).toEqual([
       { role: 'user', content: 'hello' },
     ]);
@@ -266,8 +238,7 @@ describe('what a message does', () => {
 
   test('undo after the end opens the plan again', async () => {
     const it = await standingAt('completed');
-    it.drop('u.md', 'not done yet');
-    await it.settle();
+    await it.say('u.md', 'not done yet');
     expect(it.plan()).toMatchObject({ status: 'paused', current_step_index: 2 });
     expect(it.plan()?.steps[2]?.status).toBe('running');
   });
@@ -281,16 +252,14 @@ describe('when a run ends', () => {
       { text: 'Drawn. [Done]', calls: [shell()] },
       { text: 'Here it is.' },
     );
-    it.drop('c.md', 'continue');
-    await it.settle();
+    await it.say('c.md', 'continue');
     expect(it.plan()).toMatchObject({ status: 'completed' });
     expect(it.reply('c.md')).toContain('Here it is.');
   });
 
   test('an endpoint that is down is tried again with growing pauses, and a run in that state can be stopped', async () => {
     const it = await rig({ script: moves({ fault: ['unreachable', 'connection refused', { retry: true }] }) });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     expect(it.requests).toHaveLength(1);
     await it.pass(600);
     expect(it.requests).toHaveLength(2);
@@ -298,11 +267,8 @@ describe('when a run ends', () => {
     expect(it.requests).toHaveLength(2);
     await it.pass(600);
     expect(it.requests).toHaveLength(3);
-    it.drop('s.md', '/status');
-    await it.settle();
-    expect(it.reply('s.md')).toContain('connection refused');
-    it.drop('t.md', 'stop');
-    await it.settle();
+    expect(await it.say('s.md', '/status')).toContain('connection refused');
+    await it.say('t.md', 'stop');
     expect(statusOf(it.reply('1.md'))).toBe('paused');
   });
 
@@ -324,12 +290,10 @@ describe('when a run ends', () => {
         { text: 'Now it works.' },
       ),
     });
-    it.drop('1.md', 'What is 2 + 2?');
-    await it.settle();
+    await it.say('1.md', 'What is 2 + 2?');
     expect(statusOf(it.reply('1.md'))).toBe('failed');
     expect(it.reply('1.md')).toContain('OPENAI_API_KEY');
-    it.drop('2.md', 'continue');
-    await it.settle();
+    await it.say('2.md', 'continue');
     expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain('What is 2 + 2?');
     expect(it.reply('2.md')).toContain('Now it works.');
   });
@@ -339,8 +303,7 @@ describe('when a run ends', () => {
     ['iterations', { iterations: 2 }, 2],
   ] as const)('limits.%s pauses after the call that reaches it', async (name, limits, calls) => {
     const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits } });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     expect(it.requests).toHaveLength(calls);
     expect(it.reply('1.md')).toContain(`limits.${name}`);
     expect(it.plan()).toMatchObject({ status: 'paused', reason: 'limit' });
@@ -348,21 +311,17 @@ describe('when a run ends', () => {
 
   test('a message brings its own limits, which a "continue" keeps', async () => {
     const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 3 } } });
-    it.drop('1.json', '{"text":"go","options":{"limits":{"iterations":1}}}');
-    await it.settle();
+    await it.say('1.json', '{"text":"go","options":{"limits":{"iterations":1}}}');
     expect(it.requests).toHaveLength(1);
-    it.drop('2.md', 'continue');
-    await it.settle();
+    await it.say('2.md', 'continue');
     expect(it.requests).toHaveLength(2);
   });
 
   test('"continue" from two frontends at once resumes the run once, for one budget window', async () => {
     const it = await rig({ script: () => ({ text: '', calls: [shell()] }), config: { limits: { iterations: 2 } } });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     for (const name of ['2.md', '3.md']) it.store.hands.drop(name, 'continue');
-    it.drop('4.md', '/continue');
-    await it.settle();
+    await it.say('4.md', '/continue');
     expect(it.requests).toHaveLength(4);
     expect(['2.md', '3.md', '4.md'].map((name) => statusOf(it.reply(name)))).toEqual(['paused', 'joined', 'joined']);
   });
@@ -382,8 +341,7 @@ describe('when a run ends', () => {
       '{"text":"go"}',
     ];
     for (const [n, text] of [...says, ...then].entries()) {
-      it.drop(`${n}.json`, text);
-      await it.settle();
+      await it.say(`${n}.json`, text);
     }
     expect(it.requests.map(({ model }) => model)).toEqual(['big', 'big', 'big', 'small', 'small', undefined]);
   });
@@ -393,8 +351,7 @@ describe('when a run ends', () => {
       script: () => ({ text: '', calls: [{ name: 'shell', args: { command: 'ls' } }] }),
       tool: () => ({ ok: true, text: 'exit 0\nnothing' }),
     });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     expect(it.requests).toHaveLength(5);
     const blocks = it.requests.map((request) => String(request.messages.at(-1)?.content));
     expect(blocks[3]).toContain('same call gave the same result 3 times');
@@ -449,15 +406,10 @@ describe('what is asked more gently does not keep a stop waiting', () => {
     '"%s", then /status and stop, in the middle of a tool',
     async (first) => {
       const it = await busy();
-      it.drop('1.md', 'go');
-      await it.settle();
-      it.drop('2.md', first);
-      await it.settle();
-      it.drop('3.md', '/status');
-      await it.settle();
-      expect(it.reply('3.md')).toContain('Working on');
-      it.drop('4.md', 'stop');
-      await it.settle();
+      await it.say('1.md', 'go');
+      await it.say('2.md', first);
+      expect(await it.say('3.md', '/status')).toContain('Working on');
+      await it.say('4.md', 'stop');
       expect(statusOf(it.reply('1.md'))).toBe('paused');
       expect(it.reply('4.md')).toContain('Stopped');
       expect(it.reply('2.md')).toBeDefined();
@@ -466,12 +418,9 @@ describe('what is asked more gently does not keep a stop waiting', () => {
 
   test('/cancel after a pause cancels', async () => {
     const it = await busy();
-    it.drop('1.md', 'go');
-    await it.settle();
-    it.drop('2.md', 'pause');
-    await it.settle();
-    it.drop('3.md', '/cancel');
-    await it.settle();
+    await it.say('1.md', 'go');
+    await it.say('2.md', 'pause');
+    await it.say('3.md', '/cancel');
     expect(statusOf(it.reply('1.md'))).toBe('cancelled');
     expect(it.plan()?.status).toBe('cancelled');
   });
@@ -479,10 +428,8 @@ describe('what is asked more gently does not keep a stop waiting', () => {
 
 test('"/continue" while a run is on joins it, and the model is sent no empty message', async () => {
   const it = await rig({ script: moves({ text: '', calls: [shell()] }, { hold: true }), tool: () => 'hold' });
-  it.drop('1.md', 'go');
-  await it.settle();
-  it.drop('2.md', '/continue');
-  await it.settle();
+  await it.say('1.md', 'go');
+  await it.say('2.md', '/continue');
   it.release();
   await it.settle();
   expect(statusOf(it.reply('2.md'))).toBe('joined');

@@ -24,8 +24,7 @@ function asked(options: Partial<RigOptions> = {}, ...script: Move[]): Promise<Ri
 
 async function waiting(options: Partial<RigOptions> = {}, ...script: Move[]): Promise<Rig> {
   const it = await asked(options, ...script);
-  it.drop('1.md', 'push it');
-  await it.settle();
+  await it.say('1.md', 'push it');
   return it;
 }
 
@@ -67,8 +66,7 @@ test.each([
   ['/approve 1', 'person'],
 ])('"%s" lets the same call run once, and its reply tells what came of it', async (reply, by) => {
   const it = await waiting();
-  it.drop('2.md', reply);
-  await it.settle();
+  await it.say('2.md', reply);
   expect(it.faults).toEqual([]);
   expect(answers(it)).toMatchObject([{ decision: 'allow', by, id: 1, message: '2.md' }]);
   expect(it.toolRuns).toEqual([{ name: 'shell', args: '{"command":"git push"}' }]);
@@ -84,8 +82,7 @@ test.each([
 
 test.each(['no', '不行', "don't", '/deny', '/deny 1'])('"%s" is reported to the model as an answer', async (reply) => {
   const it = await waiting();
-  it.drop('2.md', reply);
-  await it.settle();
+  await it.say('2.md', reply);
   expect(it.toolRuns).toEqual([]);
   expect(reported(it)).toBe('denied: a person said no');
   expect(it.reply('2.md')).toContain('status: done');
@@ -95,8 +92,7 @@ test.each(['no, push to the fork', '/deny 1 push to the fork', '/deny push to th
   '%s denies the call, and its words join the conversation',
   async (words) => {
     const it = await waiting();
-    it.drop('2.md', words);
-    await it.settle();
+    await it.say('2.md', words);
     expect(it.toolRuns).toEqual([]);
     expect(reported(it)).toContain('the person wrote something else');
     expect(it.requests.at(-1)?.messages.some((message) => String(message.content).includes('push to the fork'))).toBe(
@@ -109,13 +105,11 @@ test.each(['what does this do?', 'maybe', 'let me look at it first', 'yes, but p
   '%s is no answer: the call waits on, and the model gets the words once it is decided',
   async (words) => {
     const it = await waiting();
-    it.drop('2.md', words);
-    await it.settle();
+    await it.say('2.md', words);
     expect(answers(it)).toEqual([]);
     expect(it.reply('2.md')).toContain('status: waiting');
     expect(it.reply('2.md')).toContain('neither allow nor deny');
-    it.drop('3.md', 'yes');
-    await it.settle();
+    await it.say('3.md', 'yes');
     expect(it.toolRuns).toHaveLength(1);
     expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain(words);
   },
@@ -123,17 +117,14 @@ test.each(['what does this do?', 'maybe', 'let me look at it first', 'yes, but p
 
 test('a yes that was written before anything was asked is no answer', async () => {
   const it = await asked({}, { hold: true, next: () => ({ calls: [PUSH] }) }, { text: 'done' });
-  it.drop('1.md', 'push it');
-  await it.settle();
-  it.drop('2.md', 'yes');
-  await it.settle();
+  await it.say('1.md', 'push it');
+  await it.say('2.md', 'yes');
   it.release();
   await it.settle();
   expect(it.faults).toEqual([]);
   expect(answers(it)).toEqual([]);
   expect(it.toolRuns).toEqual([]);
-  it.drop('3.md', 'yes');
-  await it.settle();
+  await it.say('3.md', 'yes');
   expect(it.toolRuns).toHaveLength(1);
   expect(it.reply('2.md')).toContain('status: joined');
   expect(it.reply('3.md')).toContain('status: done');
@@ -172,12 +163,10 @@ test('an approval for another hash is no leave', async () => {
 test('a file that does not parse is left as it is; one that was removed is written again', async () => {
   const it = await waiting();
   it.store.hands.saveApproval(1, '{ "decision": "all');
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.store.hands.approvals().get(1)).toBe('{ "decision": "all');
   it.store.hands.saveApproval(1);
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(fileOf(it).decision).toBeNull();
 });
 
@@ -206,23 +195,18 @@ test('each call of one answer is asked about in turn, in order', async () => {
     { name: 'shell', args: { command: 'two' } },
   ];
   const it = await waiting({}, { calls: two }, { text: 'both' });
-  it.drop('2.md', 'yes');
-  await it.settle();
+  await it.say('2.md', 'yes');
   expect(it.toolRuns.map(({ args }) => args)).toEqual(['{"command":"one"}']);
   expect(it.reply('2.md')).toContain('approval: 2');
-  it.drop('3.md', '/approve 1');
-  await it.settle();
-  expect(it.reply('3.md')).toContain('status: rejected');
-  it.drop('4.md', '/approve 2');
-  await it.settle();
+  expect(await it.say('3.md', '/approve 1')).toContain('status: rejected');
+  await it.say('4.md', '/approve 2');
   expect(it.toolRuns.map(({ args }) => args)).toEqual(['{"command":"one"}', '{"command":"two"}']);
   expect(it.reply('4.md')).toContain('both');
 });
 
 test('an approval is for one use: the same call later is asked about again', async () => {
   const it = await waiting({}, { calls: [PUSH] }, { calls: [PUSH] }, { text: 'twice' });
-  it.drop('2.md', 'yes');
-  await it.settle();
+  await it.say('2.md', 'yes');
   expect(it.toolRuns).toHaveLength(1);
   expect(it.reply('2.md')).toContain('approval: 2');
 });
@@ -254,8 +238,7 @@ test('"always" adds the rule to session.json and keeps what is there', async () 
   it.store.hands.saveSettings(
     '{\n    "title": "Mine",\n    "permissions": [{ "deny": "shell(rm *)" }, { "ask": "shell" }]\n}\n',
   );
-  it.drop('2.md', 'always');
-  await it.settle();
+  await it.say('2.md', 'always');
   expect(it.faults).toEqual([]);
   expect(JSON.parse(it.store.hands.settings() ?? '')).toEqual({
     title: 'Mine',
@@ -275,8 +258,7 @@ test('the rule that a person wrote beside "always" in the file is the one that i
 test('a session.json that does not hold is not touched; the call still runs this once', async () => {
   const it = await waiting();
   it.store.hands.saveSettings('{ "title": ');
-  it.drop('2.md', '/approve always');
-  await it.settle();
+  await it.say('2.md', '/approve always');
   expect(it.store.hands.settings()).toBe('{ "title": ');
   expect(it.toolRuns).toHaveLength(1);
   expect(answers(it)[0]).not.toHaveProperty('always');
@@ -293,8 +275,7 @@ test('a rule that denies and comes between the asking and the yes wins', async (
   let ruled = false;
   const it = await waiting({ permit: () => (ruled ? { is: 'deny', why: 'a rule' } : ASK) });
   ruled = true;
-  it.drop('2.md', 'yes');
-  await it.settle();
+  await it.say('2.md', 'yes');
   expect(it.toolRuns).toEqual([]);
   expect(reported(it)).toBe('denied: a rule');
 });
@@ -312,9 +293,7 @@ test('the third denial of the same call ends the run, "continue" goes on', async
   expect(it.reply('1.md')).toContain('denied 3 times');
   expect(it.reply('1.md')).toContain('git push');
   expect(it.requests).toHaveLength(4);
-  it.drop('2.md', 'continue');
-  await it.settle();
-  expect(it.reply('2.md')).toContain('I give up.');
+  expect(await it.say('2.md', 'continue')).toContain('I give up.');
 });
 
 test.each([
@@ -322,8 +301,7 @@ test.each([
   ['/cancel', 'cancelled'],
 ])('%s while a call waits ends the wait and runs nothing', async (reply, status) => {
   const it = await waiting();
-  it.drop('2.md', reply);
-  await it.settle();
+  await it.say('2.md', reply);
   expect(it.faults).toEqual([]);
   expect(it.toolRuns).toEqual([]);
   expect(it.plan()?.status ?? it.archived().length).toBe(status);
@@ -335,14 +313,12 @@ test.each([
 test('/status is answered and the call goes on waiting; a bare "continue" is told again what is asked', async () => {
   const it = await waiting();
   it.drop('2.md', '/status');
-  it.drop('3.md', 'continue');
-  await it.settle();
+  await it.say('3.md', 'continue');
   expect(it.reply('2.md')).toContain('approval');
   expect(it.reply('3.md')).toContain('status: waiting');
   expect(it.reply('3.md')).toContain('git push');
   expect(answers(it)).toEqual([]);
-  it.drop('4.md', 'yes');
-  await it.settle();
+  await it.say('4.md', 'yes');
   expect(it.toolRuns).toHaveLength(1);
 });
 
@@ -354,11 +330,9 @@ test.each([
   const plan = it.plan();
   const steps = plan?.steps.map((step) => ({ ...step, status: 'completed' }));
   it.store.hands.edit(JSON.stringify({ ...plan, status: 'completed', steps }));
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'approval', steps: [{ completed_by: 'person' }] });
-  it.drop('2.md', reply);
-  await it.settle();
+  await it.say('2.md', reply);
   expect(it.toolRuns).toHaveLength(runs);
   expect(it.reply('2.md')).toMatch(/status: done[\s\S]*That is all\./);
   expect(it.plan()).toMatchObject({ id: plan?.id, goal: 'push it', status: 'completed' });
@@ -367,9 +341,7 @@ test.each([
 
 test('/approve where nothing waits is told so', async () => {
   const it = await asked();
-  it.drop('1.md', '/approve 3');
-  await it.settle();
-  expect(it.reply('1.md')).toContain('status: rejected');
+  expect(await it.say('1.md', '/approve 3')).toContain('status: rejected');
   expect(it.reply('1.md')).toContain('No call is waiting');
 });
 
@@ -386,8 +358,7 @@ test('a crash after any event: the call runs once after its yes, and never witho
   const script: RigOptions['script'] = ({ messages }) =>
     messages.some((message) => message.role === 'tool') ? { text: 'pushed' } : { calls: [PUSH] };
   const whole = await waiting({ script });
-  whole.drop('2.md', 'yes');
-  await whole.settle();
+  await whole.say('2.md', 'yes');
   const isAnswered = (events: EventBody[]) =>
     events.some((event) => event.type === 'message.received' && event.id === '2.md');
   const record = whole.events().map(({ v: _, seq: __, epoch: ___, at: ____, ...body }) => body as EventBody);
@@ -395,8 +366,7 @@ test('a crash after any event: the call runs once after its yes, and never witho
     const before = record.slice(0, cut);
     const has = (type: string) => before.some((event) => event.type === type);
     const it = await asked({ script, before });
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     expect(it.toolRuns.length, `${cut} without a yes`).toBe(isAnswered(before) && !has('tool.started') ? 1 : 0);
     if (!isAnswered(before)) it.drop('2.md', 'yes');
     await it.settle();
@@ -414,9 +384,7 @@ test('a child session waits silently, and answers once: when it is done', async 
     script: moves({ calls: [PUSH] }, { text: 'pushed' }),
     permit: () => ASK,
   });
-  it.drop('step_1.1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'push it' }));
-  await it.settle();
-  expect(it.reply('step_1.1.msg.json')).toBeUndefined();
+  expect(await it.say('step_1.1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'push it' }))).toBeUndefined();
   expect(it.types().at(-1)).toBe('run.ended');
   answer(it, { decision: 'allow' });
   await it.settle();

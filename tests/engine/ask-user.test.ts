@@ -20,8 +20,7 @@ async function asked(options: Partial<RigOptions> = {}, call = FORMAT) {
     ),
     ...options,
   });
-  it.drop('1.json', '{"text":"export the table"}');
-  await it.settle();
+  await it.say('1.json', '{"text":"export the table"}');
   return it;
 }
 const reported = (it: Rig) => {
@@ -48,8 +47,7 @@ test('a question ends the run, with its choices numbered for people and as data'
 
 test('the answer is the result of the call and no new task, and the same step goes on', async () => {
   const it = await asked();
-  it.drop('2.md', 'as a table, please\n');
-  await it.settle();
+  await it.say('2.md', 'as a table, please\n');
   expect(reported(it)).toMatch(/^The person answered:\nas a table, please/);
   expect(people(it)).toHaveLength(1);
   expect(it.requests).toHaveLength(3);
@@ -70,26 +68,22 @@ test.each([
   ['go on', 'No answer was given; the person said: go on'],
 ])('to two choices %j means: %s', async (answer, wanted) => {
   const it = await asked();
-  it.drop('2.md', answer);
-  await it.settle();
+  await it.say('2.md', answer);
   expect(reported(it)).toContain(wanted);
 });
 
 test('a number that is the text of one choice and the place of another is not decided for the person', async () => {
   const it = await asked({}, ask('How many workers?', ['2', '4']));
-  it.drop('2.md', '2');
-  await it.settle();
+  await it.say('2.md', '2');
   expect(reported(it)).toBe('The person answered:\n2\n[This is the text of choice 1, and the number of choice 2: 4.]');
 });
 
 test('words that stop a run elsewhere are an answer where they are a choice', async () => {
   const it = await asked({}, ask('The disk is nearly full.', ['stop', 'go on', '/tmp']));
-  it.drop('2.md', 'stop');
-  await it.settle();
+  await it.say('2.md', 'stop');
   expect(reported(it)).toBe('The person chose 1: stop');
   const other = await asked({}, ask('Where?', ['/tmp', '/var']));
-  other.drop('2.md', '/tmp');
-  await other.settle();
+  await other.say('2.md', '/tmp');
   expect(reported(other)).toBe('The person chose 1: /tmp');
 });
 
@@ -102,8 +96,7 @@ test('the other calls of the answer run first, and a second question waits', asy
     ),
   });
   expect(it.toolRuns).toHaveLength(2);
-  it.drop('2.md', 'csv');
-  await it.settle();
+  await it.say('2.md', 'csv');
   const results = it.requests[1]?.messages.flatMap((one) =>
     one.role === 'tool' ? [unwrapDataBlock(one.content)] : [],
   );
@@ -127,8 +120,7 @@ test('a question is not put where the person has just written something', async 
   const it = await asked({
     script: moves({ hold: true, next: () => ({ text: '', calls: [FORMAT] }) }, { text: 'CSV it is.' }),
   });
-  it.drop('2.md', 'use csv');
-  await it.settle();
+  await it.say('2.md', 'use csv');
   it.release();
   await it.settle();
   expect(reported(it)).toContain('has just written');
@@ -142,31 +134,25 @@ test.each([
   ['/cancel', 'cancelled', 'cancelled'],
 ])('%s instead of an answer ends the question', async (message, status, why) => {
   const it = await asked();
-  it.drop('2.md', message);
-  await it.settle();
+  await it.say('2.md', message);
   expect(it.plan()?.status).toBe(status);
   expect(results(it)).toMatchObject([
     { ok: false, output: { text: `No answer was given: the person ${why} the run.` } },
   ]);
-  it.drop('3.md', 'continue');
-  await it.settle();
+  await it.say('3.md', 'continue');
   expect(reported(it)).toContain('No answer was given');
   expect(it.faults).toEqual([]);
 });
 
 test('/status, a hand edit and /undo leave the question as it is', async () => {
   const it = await asked();
-  it.drop('2.md', '/status');
-  await it.settle();
-  expect(it.reply('2.md')).toContain('1. CSV');
+  expect(await it.say('2.md', '/status')).toContain('1. CSV');
   const plan = it.plan();
   it.store.hands.edit(
     JSON.stringify({ ...plan, steps: plan?.steps.map((step) => ({ ...step, description: `${step.description}!` })) }),
   );
-  it.drop('3.md', '/undo');
-  await it.settle();
-  it.drop('4.md', '1');
-  await it.settle();
+  await it.say('3.md', '/undo');
+  await it.say('4.md', '1');
   expect(reported(it)).toBe('The person chose 1: CSV');
   expect(it.plan()?.steps[0]?.description).toBe('Export!');
 });
@@ -178,14 +164,9 @@ test('something else begun beside the question leaves no call without a result',
         ? { text: '', calls: [FORMAT] }
         : { text: `${request.messages.filter(({ role }) => role === 'tool').length} results` },
   });
-  it.drop('2.md', '/mode linear what is the time?');
-  await it.settle();
-  expect(it.reply('2.md')).toContain('1 results');
-  it.drop('3.md', '/new');
-  await it.settle();
-  it.drop('4.md', 'hello');
-  await it.settle();
-  expect(it.reply('4.md')).toContain('0 results');
+  expect(await it.say('2.md', '/mode linear what is the time?')).toContain('1 results');
+  await it.say('3.md', '/new');
+  expect(await it.say('4.md', 'hello')).toContain('0 results');
 });
 
 test('a claim made beside the question stands when it is answered', async () => {
@@ -196,8 +177,7 @@ test('a claim made beside the question stands when it is answered', async () => 
       { text: 'Exported. [Done]' },
     ),
   });
-  it.drop('2.md', '1');
-  await it.settle();
+  await it.say('2.md', '1');
   expect(it.plan()).toMatchObject({ status: 'completed' });
   expect(it.plan()?.steps[0]).toMatchObject({ result: 'looked', completed_by: 'tool' });
 });
@@ -211,8 +191,7 @@ test('a child session is told that nobody can be asked', async () => {
 test('an agent whose tools do not list it is not offered it, and does not wait', async () => {
   const config = { agents: { clerk: { tools: ['shell'] } } };
   const it = await rig({ config, script: moves({ text: '', calls: [FORMAT] }, { text: 'I chose CSV.' }) });
-  it.drop('1.json', '{"text":"export","options":{"agent":"clerk"}}');
-  await it.settle();
+  await it.say('1.json', '{"text":"export","options":{"agent":"clerk"}}');
   expect(it.requests[0]?.tools.map(({ name }) => name)).toEqual(['plan']);
   expect(reported(it)).toContain('no tool ask_user');
   const free = await asked();
@@ -233,8 +212,7 @@ test('the words of a person stay where outputs are left out, and in what older t
     tool: () => ({ ok: true, text: 'x'.repeat(900) }),
     config: { model: { context_window: 2000 } },
   });
-  it.drop('2.md', 'never with a header');
-  await it.settle();
+  await it.say('2.md', 'never with a header');
   expect(it.types()).toContain('context.compacted');
   expect(JSON.stringify(it.requests.at(-1)?.messages)).toContain('never with a header');
 });
@@ -251,8 +229,7 @@ async function lived(before: EventBody[]): Promise<Rig> {
     replay: () => 'safe',
   });
   if (!before.some((event) => event.type === 'message.received')) it.store.hands.drop('1.md', 'export');
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   if (!before.some((event) => event.type === 'message.received' && event.name === '2.md')) it.drop('2.md', '2');
   await it.settle();
   return it;
@@ -296,8 +273,7 @@ test('a daemon restarted while a question waits finds nothing open', async () =>
   const before = it.types().length;
   await it.restart();
   expect(it.types()).toHaveLength(before);
-  it.drop('2.md', '2');
-  await it.settle();
+  await it.say('2.md', '2');
   expect(reported(it)).toBe('The person chose 2: JSON');
 });
 
@@ -309,10 +285,8 @@ test.each([
   const it = await asked({ script: moves({ text: '[Step] Export', calls: [FORMAT] }, { text: 'It is Tuesday.' }) });
   const plan = it.plan();
   it.store.hands.edit(JSON.stringify({ ...plan, steps: plan?.steps.map((step) => ({ ...step, status })) }));
-  it.worker.wake();
-  await it.settle();
-  it.drop('2.json', JSON.stringify({ text }));
-  await it.settle();
+  await it.wake();
+  await it.say('2.json', JSON.stringify({ text }));
   expect(it.faults).toEqual([]);
   expect(results(it)).toMatchObject([{ ok: false }]);
   expect(it.reply('2.json')).toContain('It is Tuesday.');
@@ -321,8 +295,7 @@ test.each([
 test('a message apart, such as a schedule sends, is a task beside what waits: no answer, and no "continue"', async () => {
   for (const text of ['2', 'continue', 'stop the server']) {
     const it = await asked();
-    it.drop('2.json', JSON.stringify({ text, options: { when: 'apart' } }));
-    await it.settle();
+    await it.say('2.json', JSON.stringify({ text, options: { when: 'apart' } }));
     expect(results(it).filter(({ ok }) => ok)).toEqual([]);
     expect(it.events().findLast(({ type }) => type === 'run.started')).toMatchObject({ message: '2.json' });
     expect(people(it).at(-1)?.content).toContain(text);

@@ -3,8 +3,7 @@ import { moves, rig, shell } from '../support/rig.ts';
 
 test('simple talk is answered and makes no plan', async () => {
   const it = await rig({ script: moves({ text: 'Hello.' }) });
-  it.drop('1.md', 'hi');
-  await it.settle();
+  await it.say('1.md', 'hi');
   expect(it.faults).toEqual([]);
   expect(it.reply('1.md')).toContain('Hello.');
   expect(it.plan()).toBeUndefined();
@@ -27,8 +26,7 @@ test('declared steps become a plan that ends completed', async () => {
       { text: 'All five are in work/. [Done]' },
     ),
   });
-  it.drop('1.md', 'fetch the reports');
-  await it.settle();
+  await it.say('1.md', 'fetch the reports');
   expect(it.faults).toEqual([]);
   expect(it.types().slice(3)).toEqual([
     'model.answered',

@@ -37,8 +37,7 @@ async function asked(options: Partial<RigOptions> = {}) {
 
 const holds = (it: Rig) => it.events().filter(({ type }) => type.startsWith('browser.'));
 const say = async (it: Rig, name: string, text: string, from?: string) => {
-  it.drop(`${name}.json`, JSON.stringify({ text, ...(from !== undefined && { from }) }));
-  await it.settle();
+  await it.say(`${name}.json`, JSON.stringify({ text, ...(from !== undefined && { from }) }));
   return it.reply(`${name}.json`) ?? '';
 };
 
@@ -73,8 +72,7 @@ test('who lost the browser does not keep the agent from it, also while the model
   const { it, browser } = await asked({ script: moves(held, look, { text: 'Done.' }) });
   await say(it, '2', '/browser take');
   browser.lost = 'nobody_there';
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(holds(it).at(-1)).toMatchObject({ type: 'browser.returned', by: 'daemon', reason: 'nobody_there' });
   browser.lost = null;
   it.release();
@@ -138,8 +136,7 @@ test('a call whose permission is being checked does not begin when the browser i
       tools: { ...ports.tools, checkPermission: () => checking.then(() => ({ is: 'allow' as const })) },
     }),
   });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   await say(it, '2', '/browser take');
   allow();
   await it.pass(60_000);

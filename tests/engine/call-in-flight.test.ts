@@ -17,8 +17,7 @@ async function inFlight(options: Partial<RigOptions> = {}): Promise<Rig> {
     tool: () => 'hold',
     ...options,
   });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   expect(it.toolRuns).toHaveLength(1);
   return it;
 }

@@ -49,8 +49,7 @@ const withPort = (port: Checkpoints, more: Partial<RigOptions> = {}): RigOptions
 test('a checkpoint is taken at the start and the end of a run and at the end of each step, and never during a call', async () => {
   const { saves, port } = counted();
   const at = await rig(withPort(port));
-  at.drop('1.msg.md', 'Look and tell.');
-  await at.settle();
+  await at.say('1.msg.md', 'Look and tell.');
   expect(saves.map(({ why, steps, last }) => [why, ...steps, last])).toEqual([
     ['run_started', 0],
     ['step_ended', 'step_1', 1],
@@ -68,10 +67,8 @@ test('a run is answered after its last checkpoint, also if a message comes meanw
   const { held, release } = hold();
   const { port } = counted((what, n) => (what === 'save' && n === 4 ? held : undefined));
   const at = await rig(withPort(port));
-  at.drop('1.msg.md', 'Look and tell.');
-  await at.settle();
-  at.drop('2.msg.md', '/status');
-  await at.settle();
+  await at.say('1.msg.md', 'Look and tell.');
+  await at.say('2.msg.md', '/status');
   expect(at.types().at(-1)).toBe('message.received');
   release();
   await at.settle();
@@ -83,14 +80,10 @@ test('a run is answered after its last checkpoint, also if a message comes meanw
 test('work goes on without a checkpoint that cannot be taken, and the log says why', async () => {
   const { port } = counted((what) => what === 'save' && new Error('the disk is broken'));
   const at = await rig(withPort(port));
-  at.drop('1.msg.md', 'Look and tell.');
-  await at.settle();
-  expect(at.reply('1.msg.md')).toContain('All is told.');
+  expect(await at.say('1.msg.md', 'Look and tell.')).toContain('All is told.');
   const faults = at.events().flatMap((event) => (event.type === 'work.saved' ? [event.fault] : []));
   expect(faults).toEqual(Array(4).fill('the disk is broken'));
-  at.drop('2.msg.md', '/restore step_1');
-  await at.settle();
-  expect(at.reply('2.msg.md')).toContain('No step of this plan has a checkpoint yet.');
+  expect(await at.say('2.msg.md', '/restore step_1')).toContain('No step of this plan has a checkpoint yet.');
 });
 
 test('a restore keeps what is there first, and one that a power cut interrupted is completed with that checkpoint', async () => {
@@ -98,10 +91,8 @@ test('a restore keeps what is there first, and one that a power cut interrupted 
   let isCut = true;
   const { saves, restores, port } = counted((what) => (what === 'restore' && isCut ? held : undefined));
   const at = await rig(withPort(port));
-  at.drop('1.msg.md', 'Look and tell.');
-  await at.settle();
-  at.drop('2.msg.md', '/restore step_1 "a file.txt" b.txt');
-  await at.settle();
+  await at.say('1.msg.md', 'Look and tell.');
+  await at.say('2.msg.md', '/restore step_1 "a file.txt" b.txt');
   expect(at.types().at(-1)).toBe('work.saved');
   isCut = false;
   await at.restart({ powerCut: true });
@@ -111,8 +102,7 @@ test('a restore keeps what is there first, and one that a power cut interrupted 
   expect(restores[0]).toMatchObject({ checkpoint: 2, paths: ['a file.txt', 'b.txt'], save: { needed: [5] } });
   expect(at.reply('2.msg.md')).toContain('Restored from checkpoint 2');
   expect(at.reply('2.msg.md')).toContain('/restore 5');
-  at.drop('3.msg.md', 'Look again.');
-  await at.settle();
+  await at.say('3.msg.md', 'Look again.');
   expect(JSON.stringify(at.requests.at(-1))).toContain('A person restored a file in work/');
 });
 
@@ -132,11 +122,8 @@ test('nothing is restored while a background command runs', async () => {
       }),
     }),
   );
-  at.drop('1.msg.md', 'Look and tell.');
-  await at.settle();
-  at.drop('2.msg.md', '/restore 1');
-  await at.settle();
-  expect(at.reply('2.msg.md')).toContain('background commands may write in work/ (job_1 (sleep 9))');
+  await at.say('1.msg.md', 'Look and tell.');
+  expect(await at.say('2.msg.md', '/restore 1')).toContain('background commands may write in work/ (job_1 (sleep 9))');
   expect(restores).toEqual([]);
   expect(at.events().filter((event) => event.type === 'work.saved' && event.concurrent)).toHaveLength(4);
 });

@@ -10,8 +10,7 @@ async function on(options: Partial<RigOptions> = {}): Promise<Rig> {
 }
 
 async function say(it: Rig, name: string, content: string): Promise<string> {
-  it.drop(name, content);
-  await it.settle();
+  await it.say(name, content);
   return it.reply(name) ?? '';
 }
 

@@ -11,8 +11,7 @@ test.each([
   ['ahead', HOUR],
 ])('a retry pause is as long as it was when the time of day jumps an hour %s', async (_way, jump) => {
   const it = await rig({ script: moves(failing(), failing(), failing(), { text: 'All done.' }) });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   expect(it.requests).toHaveLength(1);
   it.setClock(jump);
   await it.pass(400);
@@ -41,8 +40,7 @@ test.each([
       config: { limits: { minutes: 30 } },
       tool: () => 'hold',
     });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     it.setClock(jump);
     it.release();
     await it.settle();
@@ -62,12 +60,10 @@ test.each([
 test('without room on the disk nothing new is taken in, and all of it is answered when there is room again', async () => {
   const it = await rig({ script: moves({ text: 'Here I am.' }) });
   it.room = 'low';
-  it.drop('1.md', 'hello');
-  await it.settle();
+  await it.say('1.md', 'hello');
   expect(it.types()).toEqual([]);
   it.room = 'ok';
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.reply('1.md')).toContain('Here I am.');
 });
 
@@ -76,8 +72,7 @@ test('a run goes on while there is little room; with none its call ends, is reco
     script: moves({ text: '[Step] a', calls: [shell()] }, { text: 'a is there [Done]' }),
     tool: () => 'hold',
   });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   it.room = 'full';
   it.release();
   await it.settle();

@@ -109,8 +109,7 @@ test('what people wrote for the model, and the tools, count against the window: 
         : { text: '[Done] all' },
     tool: (call) => ({ ok: true, text: `exit 0 ${call.args}\n${OUTPUT}` }),
   });
-  it.drop('1.md', TASK);
-  await it.settle();
+  await it.say('1.md', TASK);
   for (let n = 0; n < 40 && !it.reply('1.md'); n++) await it.pass(300);
   // The schemas of the tools take about 1,400 tokens.
   expect(Math.max(...it.requests.map(({ messages }) => countTokens(messages)))).toBeLessThan(0.9 * 8192 - 1400);

@@ -11,8 +11,7 @@ async function run(answers: Move[], options: Partial<RigOptions> = {}): Promise<
     script: moves({ text: '[Step] Fetch\n[Step] Draw\n[Step] Mail', calls: [shell()] }, ...answers, { hold: true }),
     ...options,
   });
-  it.drop('1.md', 'Fetch, draw and mail');
-  await it.settle();
+  await it.say('1.md', 'Fetch, draw and mail');
   await it.pass(300);
   expect(it.faults).toEqual([]);
   return it;
@@ -31,14 +30,11 @@ describe('an answer that the endpoint cut off at its length limit', () => {
     const it = await rig({
       script: moves({ text: 'The first half', truncated: true }, { text: 'and the second.' }, { hold: true }),
     });
-    it.drop('1.md', 'Tell me');
-    await it.settle();
+    await it.say('1.md', 'Tell me');
     expect(it.reply('1.md')).toMatch(
       /status: paused[\s\S]*reason: limit[\s\S]*The first half\n\nThe answer ends in the middle[\s\S]*Say "continue"/,
     );
-    it.drop('2.md', 'continue');
-    await it.settle();
-    expect(it.reply('2.md')).toMatch(/status: done[\s\S]*and the second\./);
+    expect(await it.say('2.md', 'continue')).toMatch(/status: done[\s\S]*and the second\./);
     const roles = it.requests[1]?.messages.map(({ role, content }) => [role, content]) ?? [];
     expect(roles.at(-3)).toEqual(['assistant', 'The first half']);
     expect(roles.at(-2)).toEqual(['user', 'continue']);
@@ -48,16 +44,13 @@ describe('an answer that the endpoint cut off at its length limit', () => {
     const it = await rig({
       script: moves({ text: 'The first half', truncated: true }, { text: 'and the second.' }, { hold: true }),
     });
-    it.drop('1.md', 'Tell me');
-    await it.settle();
-    it.drop('2.md', word);
-    await it.settle();
+    await it.say('1.md', 'Tell me');
+    await it.say('2.md', word);
     expect(it.requests[1]?.messages.at(-1)).toMatchObject({
       role: 'user',
       content: expect.stringContaining('cut off'),
     });
-    it.drop('3.md', 'Thanks');
-    await it.settle();
+    await it.say('3.md', 'Thanks');
     expect(JSON.stringify(it.requests[2]?.messages)).not.toContain('cut off');
   });
 
@@ -73,8 +66,7 @@ describe('an answer that the endpoint cut off at its length limit', () => {
     );
     expect(it.plan()).toMatchObject({ status: 'paused', reason: 'limit' });
     expect(statuses(it)).toEqual(['completed', 'completed', 'completed']);
-    it.drop('2.md', '/continue');
-    await it.settle();
+    await it.say('2.md', '/continue');
     expect(lastBlock(it)).toContain('cut off');
     expect(it.reply('2.md')).toMatch(/status: done[\s\S]*reason: completed[\s\S]*and the rest\./);
     expect(it.plan()?.status).toBe('completed');
@@ -90,8 +82,7 @@ describe('an answer that the endpoint cut off at its length limit', () => {
       name: 'demo~step_1',
       script: moves({ text: 'The first half', truncated: true }, { text: 'and the second.' }),
     });
-    it.drop('1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'Tell me', from: 'demo' }));
-    await it.settle();
+    await it.say('1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'Tell me', from: 'demo' }));
     const [reply] = it.events().flatMap((event) => (event.type === 'reply.committed' ? [event.reply] : []));
     expect(reply).toMatchObject({ status: 'done', text: expect.stringMatching(/^The first half\n\nThe answer ends/) });
   });
@@ -102,13 +93,11 @@ describe('an answer that the endpoint stopped for a reason other than its length
 
   test('pauses the run with its text and the reason; "continue" asks again, and the model knows why', async () => {
     const it = await rig({ script: moves(half, { text: 'The whole.' }, { hold: true }) });
-    it.drop('1.md', 'Tell me');
-    await it.settle();
+    await it.say('1.md', 'Tell me');
     expect(it.reply('1.md')).toMatch(
       /status: paused[\s\S]*reason: unfinished[\s\S]*in 2024 it\n\nPaused: [\s\S]*"content_filter", its content filter/,
     );
-    it.drop('2.md', 'continue');
-    await it.settle();
+    await it.say('2.md', 'continue');
     expect(lastBlock({ ...it, requests: it.requests.slice(0, 2) })).toContain('content_filter');
     expect(it.reply('2.md')).toMatch(/status: done[\s\S]*The whole\./);
   });
@@ -123,8 +112,7 @@ describe('an answer that the endpoint stopped for a reason other than its length
 
   test('is no result of a child session', async () => {
     const it = await rig({ name: 'demo~step_1', script: moves(half) });
-    it.drop('1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'Tell me', from: 'demo' }));
-    await it.settle();
+    await it.say('1.msg.json', JSON.stringify({ id: 'step_1.1', text: 'Tell me', from: 'demo' }));
     const [reply] = it.events().flatMap((event) => (event.type === 'reply.committed' ? [event.reply] : []));
     expect(reply).toMatchObject({ status: 'paused', reason: 'unfinished' });
   });
@@ -135,8 +123,7 @@ describe('an answer that the endpoint stopped for a reason other than its length
       config: { mode: 'plan-act' },
       script: moves({ text: plan, unfinished: 'SAFETY' }, { text: plan }, { hold: true }),
     });
-    it.drop('1.md', 'Write it up');
-    await it.settle();
+    await it.say('1.md', 'Write it up');
     await it.pass(1000);
     expect(it.events().flatMap((one) => (one.type === 'model.failed' ? [one.kind] : []))).toEqual(['malformed']);
     const [asked] = it.events().flatMap((one) => (one.type === 'model.answered' ? [one.planner_query] : []));
@@ -165,21 +152,16 @@ describe('a limit on cost', () => {
       config: { limits: { cost: 1 } },
       script: moves(work, { calls: [shell()] }, { text: 'never' }),
     });
-    it.drop('1.md', 'Work');
-    await it.settle();
+    await it.say('1.md', 'Work');
     expect(it.requests).toHaveLength(2);
     expect(it.reply('1.md')).toMatch(/status: paused[\s\S]*reason: limit[\s\S]*unknown[\s\S]*model\.prices/);
   });
 
   test('pauses where it is reached; an answer that ends the run is not held back', async () => {
     const reached = await rig({ config: { limits: { cost: 1 } }, script: () => ({ ...work, calls: [shell()] }) });
-    reached.drop('1.md', 'Work');
-    await reached.settle();
-    expect(reached.reply('1.md')).toContain('limits.cost = 1');
+    expect(await reached.say('1.md', 'Work')).toContain('limits.cost = 1');
     const ended = await rig({ config: { limits: { cost: 1 } }, script: moves({ text: 'Done.' }) });
-    ended.drop('1.md', 'Work');
-    await ended.settle();
-    expect(ended.reply('1.md')).toMatch(/status: done/);
+    expect(await ended.say('1.md', 'Work')).toMatch(/status: done/);
   });
 
   test('gives nothing of a budget whose rest is unknown to a child session', async () => {
@@ -188,8 +170,7 @@ describe('a limit on cost', () => {
       tools: ['spawn'],
       script: moves({ calls: [{ name: 'spawn', args: { task: 'Read a.txt' } }] }, { text: 'never' }),
     });
-    it.drop('1.md', 'Work');
-    await it.settle();
+    await it.say('1.md', 'Work');
     expect(it.events().map(({ type }) => type)).not.toContain('child.sent');
     expect(it.reply('1.md')).toMatch(/status: paused[\s\S]*reason: limit/);
   });
@@ -215,8 +196,7 @@ describe('markers that say more', () => {
     expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'blocked' });
     expect(it.plan()?.steps[0]).toMatchObject({ status: 'blocked', error: 'the site wants a login' });
     expect(it.requests).toHaveLength(2);
-    it.drop('2.md', 'The password is swordfish');
-    await it.settle();
+    await it.say('2.md', 'The password is swordfish');
     await it.pass(300);
     expect(statuses(it)).toEqual(['running', 'pending', 'pending']);
   });
@@ -285,8 +265,7 @@ describe('the plan tool', () => {
         { hold: true },
       ),
     });
-    it.drop('1.md', 'Fetch and draw');
-    await it.settle();
+    await it.say('1.md', 'Fetch and draw');
     await it.pass(300);
     expect(it.faults).toEqual([]);
     expect(it.plan()?.steps).toMatchObject([
@@ -319,8 +298,7 @@ describe('the plan tool', () => {
         }),
       },
     ]);
-    it.drop('p.md', '/plan reword step_2 Draw in blue');
-    await it.settle();
+    await it.say('p.md', '/plan reword step_2 Draw in blue');
     it.release();
     await it.settle();
     await it.pass(300);
@@ -363,8 +341,7 @@ describe('completion that is earned', () => {
       const it = await run([withCheck({ person: 'Is the chart right?' }), claims]);
       expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'check' });
       expect(it.reply('1.md')).toContain('Is the chart right?');
-      it.drop('2.md', answer);
-      await it.settle();
+      await it.say('2.md', answer);
       await it.pass(300);
       expect(it.plan()?.steps[0]?.status, answer).toBe(status);
       if (status === 'running') expect(lastBlock(it)).toContain('the bars are upside down');
@@ -373,14 +350,12 @@ describe('completion that is earned', () => {
 
   test('a "yes" that a person wrote before the question passes no check: the question is put to them again', async () => {
     const it = await run([withCheck({ person: 'Is the chart right?' }), { hold: true, next: () => claims }]);
-    it.drop('2.md', 'looks good');
-    await it.settle();
+    await it.say('2.md', 'looks good');
     it.release();
     await it.pass(300);
     for (const reply of ['1.md', '2.md']) expect(it.reply(reply)).toContain('Is the chart right?');
     expect(it.plan()).toMatchObject({ status: 'waiting', reason: 'check' });
-    it.drop('3.md', 'yes');
-    await it.settle();
+    await it.say('3.md', 'yes');
     await it.pass(300);
     expect(it.plan()?.steps[0]).toMatchObject({ status: 'completed', completed_by: 'person' });
     expect(it.requests.at(-1)?.messages.some(({ content }) => content === 'looks good')).toBe(true);
@@ -397,8 +372,7 @@ describe('completion that is earned', () => {
     const plan = it.plan();
     const steps = plan?.steps.map((step, n) => (n === 0 ? { ...step, done_when: [{ file: 'work/b.svg' }] } : step));
     it.store.hands.edit(JSON.stringify({ ...plan, steps }));
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     it.release();
     await it.pass(300);
     expect(checks(it).map(({ args }) => args)).toEqual(['{"file":"work/a.svg"}', '{"file":"work/b.svg"}']);
@@ -452,8 +426,7 @@ describe('completion that is earned', () => {
     const it = await run([withCheck({ file: 'work/x' }), claims], {
       tool: (call) => ({ ok: call.name !== 'check', text: `t ${call.args}` }),
     });
-    it.drop('2.md', '/plan done step_1');
-    await it.settle();
+    await it.say('2.md', '/plan done step_1');
     await it.pass(300);
     expect(it.plan()?.steps[0]).toMatchObject({ status: 'completed', completed_by: 'person' });
   });
@@ -476,8 +449,7 @@ describe('reversible', () => {
       'move step_3 1',
       'done step_1 by hand',
     ].entries()) {
-      it.drop(`o${n}.md`, `/plan ${order}`);
-      await it.settle();
+      await it.say(`o${n}.md`, `/plan ${order}`);
     }
     await it.pass(300);
     expect(it.plan()?.steps.map((step) => [step.id, step.status])).toEqual([
@@ -486,16 +458,13 @@ describe('reversible', () => {
       ['step_4', 'pending'],
       ['step_2', 'skipped'],
     ]);
-    it.drop('x.md', '/plan fly away');
-    await it.settle();
-    expect(it.reply('x.md')).toContain('status: rejected');
+    expect(await it.say('x.md', '/plan fly away')).toContain('status: rejected');
   });
 
   test('an order to change a plan is rejected where there is none, and nothing is asked to be undone', async () => {
     const it = await rig({ script: moves({ hold: true }) });
     const say = async (name: string, command: string, text = '') => {
-      it.drop(name, JSON.stringify({ command, text }));
-      await it.settle();
+      await it.say(name, JSON.stringify({ command, text }));
       return JSON.parse(it.reply(name) ?? '{}');
     };
     for (const order of ['done 1', 'add Draw it', 'move 1 2'])
@@ -525,8 +494,7 @@ describe('reversible', () => {
             ...Array.from({ length: extra }, () => ({ text: '', calls: [shell()] })),
             { text, calls: [shell()] },
           ]);
-          after.drop('u.md', '/undo');
-          await after.settle();
+          await after.say('u.md', '/undo');
           after.release();
           await after.settle();
           await after.pass(300);

@@ -17,8 +17,7 @@ async function standing(status: 'paused' | 'running', ...answers: Move[]): Promi
     before: givenRecord({ plan: { id: 'plan_1', goal: 'Report', status, steps: STEPS } }),
     script: moves(...answers, { hold: true }),
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   return it;
 }
 
@@ -141,8 +140,7 @@ test('a model that does not answer within ten seconds is not waited for', async 
 
 test('a doubtful stop is asked beside the call in flight, and what the model says takes effect at once', async () => {
   const it = await standing('running', { hold: true }, { text: 'stop' });
-  it.drop('s.md', 'stop deleting my files');
-  await it.settle();
+  await it.say('s.md', 'stop deleting my files');
   expect(it.requests).toHaveLength(2);
   expect(it.plan()).toMatchObject({ status: 'paused', reason: 'stopped' });
   expect(statusOf(it.reply('s.md'))).toBe('done');
@@ -153,10 +151,8 @@ test('a doubtful stop that the model cannot tell holds the next call and asks; "
     script: moves({ text: '[Step] a', calls: [shell()] }, { text: 'no idea' }, { hold: true }),
     tool: () => 'hold',
   });
-  it.drop('1.md', 'Tidy up');
-  await it.settle();
-  it.drop('s.md', 'stop deleting my files');
-  await it.settle();
+  await it.say('1.md', 'Tidy up');
+  await it.say('s.md', 'stop deleting my files');
   it.release();
   await it.settle();
   expect(it.plan()).toMatchObject({ status: 'paused', reason: 'unclear' });

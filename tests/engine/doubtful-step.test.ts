@@ -11,8 +11,7 @@ async function inDoubt(...then: Move[]): Promise<Rig> {
       { hold: true },
     ),
   });
-  it.drop('1.md', 'Show the sales');
-  await it.settle();
+  await it.say('1.md', 'Show the sales');
   return it;
 }
 

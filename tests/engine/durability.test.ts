@@ -205,29 +205,23 @@ test('an idle session has nothing that a power cut would take', async () => {
 
 test('a reply to a command that changes no plan is published only when it is durable', async () => {
   const it = await watched({ script: moves({ text: 'Hello.' }) });
-  it.drop('1.md', '/status');
-  await it.settle();
+  await it.say('1.md', '/status');
   expect(it.effects).toContain('reply');
   expect(it.early).toEqual([]);
 });
 
 test('a reply that is given while a call is in flight is published only when it is durable', async () => {
   const it = await watched({ script: () => ({ hold: true, next: () => ({ text: 'Hello.' }) }) });
-  it.drop('1.md', 'Say hello');
-  await it.settle();
-  it.drop('2.md', '/status');
-  await it.settle();
-  expect(it.reply('2.md')).toBeDefined();
+  await it.say('1.md', 'Say hello');
+  expect(await it.say('2.md', '/status')).toBeDefined();
   expect(it.early).toEqual([]);
   expect(it.unsynced()).toBe(0);
 });
 
 test('a stop is durable before the call in flight is ended', async () => {
   const it = await watched({ script: () => ({ text: '[Step] Wait', calls: [shell()] }), tool: () => 'hold' });
-  it.drop('1.md', 'Work');
-  await it.settle();
-  it.drop('2.md', '/stop');
-  await it.settle();
+  await it.say('1.md', 'Work');
+  await it.say('2.md', '/stop');
   expect(it.effects).toContain('a tool is stopped');
   expect(it.early).toEqual([]);
 });
@@ -282,8 +276,7 @@ test('a call folder is taken away, and a job ended, only when the end is durable
 
 test('what a daemon leaves open is durable when it has stopped', async () => {
   const it = await watched({ script: () => ({ hold: true }) });
-  it.drop('1.md', 'Say hello');
-  await it.settle();
+  await it.say('1.md', 'Say hello');
   const stopped = it.worker.stop(0);
   await it.pass(1);
   await stopped;
@@ -301,8 +294,7 @@ test('what is in the event log is durable when a session that an error ended has
       throw new Error('a bug');
     },
   });
-  it.drop('1.md', 'Read it');
-  await it.settle();
+  await it.say('1.md', 'Read it');
   expect(it.faults).toHaveLength(1);
   expect(it.unsynced()).toBeGreaterThan(0);
   await it.worker.stop(0);
@@ -338,8 +330,7 @@ test.each([
 
 test('a recovery is durable before anything is tried again', async () => {
   const before = await rig({ script: () => ({ hold: true }) });
-  before.drop('1.md', 'Say hello');
-  await before.settle();
+  await before.say('1.md', 'Say hello');
   const it = await watched({ script: moves({ text: 'Hello.' }), store: before.store.hands.restart() });
   expect(it.types()).toContain('recovery.started');
   expect(it.unsynced()).toBe(0);
@@ -359,13 +350,11 @@ test('a reply whose plan.json a full disk refused says so in the event log, and 
     }),
   });
   const ends = () => it.events().filter((event) => event.type === 'reply.published');
-  it.drop('1.md', 'Do a');
-  await it.settle();
+  await it.say('1.md', 'Do a');
   expect(it.store.hands.planText()).toBeUndefined();
   expect(ends()).toMatchObject([{ idle: true, plan_behind: true }]);
   isFull = false;
-  it.drop('2.md', 'hello');
-  await it.settle();
+  await it.say('2.md', 'hello');
   expect(it.store.hands.planText()).toContain('"a"');
   expect(ends()[1]).not.toHaveProperty('plan_behind');
 });

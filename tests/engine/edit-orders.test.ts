@@ -27,8 +27,7 @@ async function paused(config: Config = {}, ...script: Move[]): Promise<Rig> {
     script: moves(...script),
     permit: ({ name }) => (name === 'check' ? ASK : { is: 'allow' }),
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   return it;
 }
 
@@ -41,8 +40,7 @@ async function order(
 ): Promise<EventOf<'plan.edited'> | undefined> {
   const { id, revision, steps = [] } = it.plan() ?? {};
   const wanted = typeof edit === 'function' ? { id, revision, steps: edit(steps) } : edit;
-  it.drop(name, JSON.stringify({ command: 'edit', ...sender, edit: wanted }));
-  await it.settle();
+  await it.say(name, JSON.stringify({ command: 'edit', ...sender, edit: wanted }));
   return it.events().findLast((event) => event.type === 'plan.edited');
 }
 
@@ -50,8 +48,7 @@ const withCheck = (steps: object[]) =>
   steps.map((step, place) => (place === 0 ? { ...step, done_when: CHECKS } : step));
 
 async function closeFirst(it: Rig): Promise<string[]> {
-  it.drop('c.md', 'continue');
-  await it.settle();
+  await it.say('c.md', 'continue');
   return it.types().filter((type) => type === 'approval.asked' || type === 'step.completed');
 }
 const DONE: Move = { text: 'Found. [Done]' };
@@ -95,8 +92,7 @@ test('a step added with a check by somebody who may not approve asks too', async
   const it = await paused({}, DONE, { text: 'Mailed. [Done]' }, { hold: true });
   const added = { id: 'step_9', description: 'Mail', done_when: CHECKS };
   await order(it, (steps) => [...steps.slice(0, 1), added], { from: 'bob', rights: { role: 'send' } });
-  it.drop('c.md', 'continue');
-  await it.settle();
+  await it.say('c.md', 'continue');
   expect(it.types()).toContain('approval.asked');
   expect(it.toolRuns).toEqual([]);
 });
@@ -114,8 +110,7 @@ test('the log says who edited, and a step that another agent closed was closed b
   expect(it.plan()?.steps).toMatchObject([{ completed_by: 'agent' }, { completed_by: 'agent' }]);
   const reopened = await paused();
   reopened.drop('s.json', JSON.stringify({ command: 'plan', text: 'skip step_2', ...agent }));
-  reopened.drop('u.json', JSON.stringify({ command: 'undo', ...agent }));
-  await reopened.settle();
+  await reopened.say('u.json', JSON.stringify({ command: 'undo', ...agent }));
   expect(reopened.events().find(({ type }) => type === 'plan.edited')).toMatchObject({ by: 'agent', from: 'codex' });
   expect(reopened.events().find(({ type }) => type === 'step.reopened')).toMatchObject({ by: 'agent' });
 });
@@ -128,8 +123,7 @@ test('an order is carried out once and gets no reply, also if its file comes aga
   const [file = ''] = it.store.hands.done();
   await it.restart();
   it.store.hands.putBack(file, 'e.json');
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   await order(it, add, { id: 'o1' }, 'same-id.json');
   expect(it.plan()?.steps.map((step) => step.description)).toEqual(['Find', 'Draw', 'Mail it']);
   expect([...it.store.hands.replies().keys()].filter((name) => name === 'e.json')).toEqual([]);
@@ -161,12 +155,10 @@ test.each([
 
 test('without a plan an order is refused, and a message with a broken order is rejected', async () => {
   const it = await rig({ script: moves({ text: 'Hello.' }) });
-  it.drop('1.md', 'hello');
-  await it.settle();
+  await it.say('1.md', 'hello');
   expect(await order(it, { steps: [] })).toMatchObject({ refused: 'none' });
   it.drop('2.json', JSON.stringify({ command: 'edit', text: 'x', edit: { steps: [] } }));
-  it.drop('3.json', JSON.stringify({ command: 'edit', edit: { steps: [{ description: '' }] } }));
-  await it.settle();
+  await it.say('3.json', JSON.stringify({ command: 'edit', edit: { steps: [{ description: '' }] } }));
   expect(it.reply('2.json')).toContain('without \\"text\\"');
   expect(it.reply('3.json')).toContain('rejected');
 });

@@ -14,8 +14,7 @@ async function withCall(replay: 'safe' | 'never') {
       },
     },
   });
-  at.drop('1.md', 'do it');
-  await at.settle();
+  await at.say('1.md', 'do it');
   return at;
 }
 

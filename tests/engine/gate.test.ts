@@ -18,8 +18,7 @@ const only =
 
 async function reported(options: RigOptions, message = 'do it'): Promise<Rig> {
   const it = await rig(options);
-  it.drop('1.md', message);
-  await it.settle();
+  await it.say('1.md', message);
   expect(it.faults).toEqual([]);
   return it;
 }
@@ -60,8 +59,7 @@ test.each([
       },
     }),
   });
-  it.drop('1.json', JSON.stringify({ text: 'do it', options }));
-  await it.settle();
+  await it.say('1.json', JSON.stringify({ text: 'do it', options }));
   expect(seen.map(({ work, top }) => ({ work, top }))).toEqual([folders]);
 });
 
@@ -76,8 +74,7 @@ test('of several spawn calls one that is denied is told so, and the others work'
     ['demo~step_2', 'step_2.1'],
   ] as const)
     it.children.answer(child, id, { text: child });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.faults).toEqual([]);
   expect(received(it)).toEqual(['denied: a rule of the settings denies it', 'demo~step_1', 'demo~step_2']);
   expect(it.reply('1.md')).toContain('Two of three.');
@@ -90,13 +87,11 @@ test('a spawn call that is asked about waits for a person, and begins with their
   });
   expect(it.reply('1.md')).toContain('status: waiting');
   expect(it.children.sent).toEqual([]);
-  it.drop('2.md', 'yes');
-  await it.settle();
+  await it.say('2.md', 'yes');
   expect(it.faults).toEqual([]);
   expect(it.children.sent).toHaveLength(1);
   it.children.answer('demo~step_1', 'step_1.1', { text: '42' });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.reply('2.md')).toContain('Found.');
 });
 
@@ -121,8 +116,7 @@ async function byClerk(first: Move, more: Partial<RigOptions> = {}): Promise<Rig
     script: moves(first, { text: 'Then not.' }),
     ...more,
   });
-  it.drop('1.json', asClerk);
-  await it.settle();
+  await it.say('1.json', asClerk);
   expect(it.faults).toEqual([]);
   return it;
 }
@@ -163,15 +157,13 @@ test('the toolbox is told what the model may call, for the answer to a call of w
       },
     }),
   });
-  it.drop('1.md', 'do it');
-  await it.settle();
+  await it.say('1.md', 'do it');
   expect(told).toEqual([['plan', 'ask_user', 'spawn', 'shell']]);
 });
 
 test.each(['nobody', 'constructor'])('a run of the agent %s, whom no settings know, has no tools', async (agent) => {
   const it = await rig({ tools: ['shell'], script: moves(call('shell', { command: 'ls' }), { text: 'Then not.' }) });
-  it.drop('1.json', JSON.stringify({ text: 'do it', options: { agent } }));
-  await it.settle();
+  await it.say('1.json', JSON.stringify({ text: 'do it', options: { agent } }));
   expect(it.requests[0]?.tools.map(({ name }) => name)).toEqual(['plan']);
   expect(it.toolRuns).toEqual([]);
   expect(received(it)[0]).toContain(`The agent "${agent}", which this run is to be done by, is not in the settings`);
@@ -179,8 +171,7 @@ test.each(['nobody', 'constructor'])('a run of the agent %s, whom no settings kn
 
 test('the name of an agent means the same profile in any case', async () => {
   const it = await rig({ tools: ['shell'], config: clerk, script: moves(call('shell'), { text: 'no' }) });
-  it.drop('1.json', JSON.stringify({ text: 'do it', options: { agent: 'CLERK' } }));
-  await it.settle();
+  await it.say('1.json', JSON.stringify({ text: 'do it', options: { agent: 'CLERK' } }));
   expect(it.toolRuns).toEqual([]);
 });
 
@@ -241,8 +232,7 @@ async function byHand(it: Rig, done_when: object[]): Promise<void> {
   const plan = it.plan();
   const steps = plan?.steps.map((step) => (step.id === 'step_1' ? { ...step, done_when } : step));
   it.store.hands.edit(JSON.stringify({ ...plan, steps }));
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.events().at(-1)).toMatchObject({ type: 'plan.edited', ignored: [] });
 }
 
@@ -259,8 +249,7 @@ test('an approval of another call, by its hash, opens nothing', async () => {
     event.type === 'approval.asked' ? { ...event, hash: '0'.repeat(64) } : event,
   );
   const it = await rig({ ...options, script: moves({ text: 'It is pushed.' }), before });
-  it.drop('2.md', 'yes');
-  await it.settle();
+  await it.say('2.md', 'yes');
   expect(it.faults).toEqual([]);
   expect(it.toolRuns).toEqual([]);
   expect(it.events().filter((event) => event.type === 'approval.asked')).toHaveLength(2);
@@ -282,8 +271,7 @@ test('a call that a crash left open runs again only where the rules still let it
       permit: () => rule,
       before: record(first),
     });
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     expect(it.faults).toEqual([]);
     expect(it.toolRuns).toEqual([]);
     expect(it.resumed).toMatchObject([{ name: 'web_fetch', mayBegin: false }]);
@@ -295,12 +283,10 @@ test('a call that was approved before the crash runs again without being asked a
   const script = moves(call('web_fetch', { url: 'https://example.org' }), { text: 'Fetched.' });
   const options: RigOptions = { script, replay: () => 'safe', permit: () => ASK, tool: () => 'hold' };
   const first = await reported(options);
-  first.drop('2.md', 'yes');
-  await first.settle();
+  await first.say('2.md', 'yes');
   const { tool: _, ...again } = options;
   const it = await rig({ ...again, script: moves({ text: 'Fetched.' }), before: record(first) });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.faults).toEqual([]);
   expect(it.toolRuns).toHaveLength(1);
   expect(it.reply('2.md')).toContain('Fetched.');
@@ -336,8 +322,7 @@ test('the check of a step that got the id of one a person had checks for asks li
     permit: only('check', { ...ASK, rule: false }),
     before,
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.faults).toEqual([]);
   expect(it.toolRuns).toEqual([]);
   expect(it.events().find((event) => event.type === 'approval.asked')).toMatchObject({ name: 'check' });

@@ -78,14 +78,12 @@ const linesOf = (plan: Plan | undefined): Line[] =>
 
 async function opened(): Promise<Rig> {
   const it = await rig({ before: givenRecord(GIVEN), script: moves({ hold: true }) });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   return it;
 }
 
 async function look(it: Rig): Promise<void> {
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   await it.pass(600);
 }
 

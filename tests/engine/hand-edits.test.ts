@@ -20,8 +20,7 @@ const GIVEN = {
 /** A paused plan on disk, as the daemon wrote it. */
 async function paused(): Promise<Rig> {
   const it = await rig({ before: givenRecord(GIVEN), script: moves({ hold: true }) });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   return it;
 }
 
@@ -29,8 +28,7 @@ async function edit(it: Rig, change: (plan: Plan) => unknown): Promise<void> {
   const plan = it.plan();
   if (!plan) throw new Error('no plan.json');
   it.store.hands.edit(JSON.stringify(change(structuredClone(plan)), null, 4));
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
 }
 
 const edited = (it: Rig) => it.events().findLast((event) => event.type === 'plan.edited');
@@ -54,8 +52,7 @@ test('a person rewords, adds, reorders and skips steps; the plan takes it and th
     ['step_2', 'Fetch two of them', 'running'],
     ['step_4', 'Mail it', 'pending'],
   ]);
-  it.drop('c.md', 'continue');
-  await it.settle();
+  await it.say('c.md', 'continue');
   const block = String(it.requests.at(-1)?.messages.at(-1)?.content);
   for (const part of [
     'Fetch two of them',
@@ -78,8 +75,7 @@ test('a person closes a step, and may open it again', async () => {
     steps: plan.steps.map((step) => (step.id === 'step_1' ? { ...step, status: 'pending' } : step)),
   }));
   expect(it.plan()?.steps[0]?.status).toBe('pending');
-  it.drop('c.md', 'continue');
-  await it.settle();
+  await it.say('c.md', 'continue');
   await it.pass(300);
   expect(it.plan()?.steps[0]?.status).toBe('running');
 });
@@ -90,8 +86,7 @@ test.each(['failed', 'blocked'] as const)(
     const it = await rig({
       script: moves({ text: '[Step] Export', calls: [shell()] }, { text: '[Done]' }, { hold: true }),
     });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     expect(it.plan()).toMatchObject({ status: 'completed' });
     await edit(it, ({ steps, ...plan }) => ({ ...plan, steps: steps.map((step) => ({ ...step, status })) }));
     expect(it.plan()).toMatchObject({ status: 'failed', reason: 'not reached: step_1' });
@@ -108,14 +103,11 @@ test.each(['failed', 'blocked'] as const)(
 
 test('limits a person sets apply from the next budget window on', async () => {
   const it = await rig({ before: givenRecord(GIVEN), script: () => ({ text: '', calls: [shell()] }) });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   await edit(it, (plan) => ({ ...plan, limits: { iterations: 2, step_iterations: 20 } }));
-  it.drop('c.md', 'continue');
-  await it.settle();
+  await it.say('c.md', 'continue');
   expect(it.requests).toHaveLength(2);
-  it.drop('d.md', 'continue');
-  await it.settle();
+  await it.say('d.md', 'continue');
   expect(it.requests).toHaveLength(4);
 });
 
@@ -127,12 +119,10 @@ test('an edit that closes no step ends no plan: "continue" resumes it, also wher
       { text: 'THE REPORT' },
     ),
   });
-  it.drop('1.json', JSON.stringify({ text: 'make the report', options: { limits: { iterations: 2 } } }));
-  await it.settle();
+  await it.say('1.json', JSON.stringify({ text: 'make the report', options: { limits: { iterations: 2 } } }));
   expect(it.plan()).toMatchObject({ status: 'paused', steps: [{ status: 'completed' }] });
   await edit(it, (plan) => ({ ...plan, limits: { ...plan.limits, iterations: 9 } }));
-  it.drop('2.md', 'continue');
-  await it.settle();
+  await it.say('2.md', 'continue');
   expect(it.plan()).toMatchObject({ status: 'completed', goal: 'make the report' });
   expect(it.reply('2.md')).toContain('THE REPORT');
 });
@@ -152,8 +142,7 @@ test('a save that does not parse is left alone, work goes on, and the next reply
     before: givenRecord(GIVEN),
     script: moves({ text: 'Fetched. [Done]', calls: [shell()] }, { text: 'Drawn. [Done]' }),
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   const broken = `${it.store.hands.planText()?.slice(0, 40)}\n  oops`;
   it.store.hands.edit(broken);
   it.worker.wake();
@@ -166,8 +155,7 @@ test('a save that does not parse is left alone, work goes on, and the next reply
   expect(it.reply('c.md')).toMatch(/line \d+, column \d+/);
   expect(it.types()).toContain('plan.ended');
   it.store.hands.deletePlan();
-  it.drop('s.md', '/status');
-  await it.settle();
+  await it.say('s.md', '/status');
   expect(it.plan()).toMatchObject({ status: 'completed' });
 });
 
@@ -176,8 +164,7 @@ test('a save with a huge result is left alone unparsed, and the next reply says 
     before: givenRecord(GIVEN),
     script: moves({ text: 'Fetched. [Done]' }, { text: 'Drawn. [Done]' }),
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   const plan = it.plan();
   const steps = plan?.steps.map((step) => ({ ...step, description: 'Other', result: 'x'.repeat(5_000_000) }));
   const save = JSON.stringify({ ...plan, steps });
@@ -185,8 +172,7 @@ test('a save with a huge result is left alone unparsed, and the next reply says 
   it.drop('c.md', '/plan');
   await it.pass(400);
   await it.pass(400);
-  it.drop('d.md', '/status');
-  await it.settle();
+  await it.say('d.md', '/status');
   expect(it.faults).toEqual([]);
   expect(it.store.hands.planText() === save).toBe(true);
   expect([it.reply('c.md'), it.reply('d.md')].join()).toMatch(
@@ -199,8 +185,7 @@ test("a large plan of an earlier version in the file is known as the daemon's ow
   const steps = GIVEN.plan.steps.map((step) => (step.id === 'step_1' ? { ...step, result } : step));
   const before = givenRecord({ plan: { ...GIVEN.plan, steps } });
   const first = await rig({ before, script: moves({ hold: true }) });
-  first.worker.wake();
-  await first.settle();
+  await first.wake();
   const old = first.store.hands.planText() ?? '';
   const removed = { what: 'removed', step: 'step_1', description: 'Find' } as const;
   const edit = { type: 'plan.edited', by: 'person', changes: [removed], ignored: [] } as const;
@@ -210,8 +195,7 @@ test("a large plan of an earlier version in the file is known as the daemon's ow
   });
   const events = it.events().length;
   it.store.hands.edit(old);
-  it.drop('d.md', '/status');
-  await it.settle();
+  await it.say('d.md', '/status');
   expect(old.length).toBeGreaterThan(5_000_000);
   expect(
     it
@@ -248,8 +232,7 @@ test('a stale copy of our own is no edit', async () => {
       { hold: true },
     ),
   });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   await it.pass(300);
   await it.restart();
   expect(it.types()).not.toContain('plan.edited');
@@ -258,8 +241,7 @@ test('a stale copy of our own is no edit', async () => {
 test('a plan that a person deleted is written again', async () => {
   const it = await paused();
   it.store.hands.deletePlan();
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.plan()).toMatchObject({ id: 'plan_1' });
 });
 
@@ -284,8 +266,7 @@ test('a plan that the disk refused to put away is put away with the next one', a
     script: moves({ text: '[Step] Say hello', calls: [shell()] }, { text: 'Hello. [Done]' }),
     tool: () => 'hold',
   });
-  it.drop('1.md', 'Say hello');
-  await it.settle();
+  await it.say('1.md', 'Say hello');
   await it.pass(300);
   it.release();
   await it.settle();
@@ -302,8 +283,7 @@ async function inFlight() {
       { hold: true, next: () => ({ text: 'Found. [Done]' }) },
     ),
   });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   await it.pass(300);
   const buffer = it.plan();
   if (!buffer) throw new Error('no plan.json');
@@ -313,8 +293,7 @@ async function inFlight() {
     /** Saves the buffer with these steps behind its own. */
     async save(...more: unknown[]) {
       it.store.hands.edit(JSON.stringify({ ...buffer, steps: [...buffer.steps, ...more] }, null, 2));
-      it.worker.wake();
-      await it.settle();
+      await it.wake();
     },
     words: () => it.plan()?.steps.map((step) => step.description),
   };
@@ -323,8 +302,7 @@ async function inFlight() {
 test('a buffer that is saved twice while a call is in flight adds its first step once', async () => {
   const { it, save, words } = await inFlight();
   await save({ description: 'FIRST' });
-  it.drop('2.md', 'and hurry');
-  await it.settle();
+  await it.say('2.md', 'and hurry');
   await save({ description: 'FIRST' }, { description: 'SECOND' });
   await it.pass(300);
   expect(words()).toEqual(['Find', 'Fetch', 'FIRST', 'SECOND']);
@@ -399,8 +377,7 @@ test('a step set back and forth in one buffer ends as it was saved last', async 
         steps: buffer?.steps.map((one) => (one.id === 'step_3' ? { ...one, status } : one)),
       }),
     );
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     expect(it.plan()?.steps[2]?.status).toBe(status);
   };
   for (const status of ['completed', 'pending', 'skipped', 'completed', 'pending']) await save(status);
@@ -443,8 +420,7 @@ test('steps moved in one buffer, twice, end in the order that was saved last', a
   it.store.hands.edit(
     JSON.stringify({ ...buffer, steps: [{ description: 'A' }, ...buffer.steps, { description: 'B' }] }),
   );
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   await it.pass(300);
   expect(it.plan()?.steps.map((step) => step.id)).toEqual(['step_3', 'step_1', 'step_2', 'step_4']);
 });
@@ -455,8 +431,7 @@ test('a plan.json with a byte order mark is read; UTF-16 is named, and what is i
   const save = async (text: string) => {
     const name = `s${saves++}.md`;
     it.store.hands.edit(text);
-    it.drop(name, '/status');
-    await it.settle();
+    await it.say(name, '/status');
     return it.reply(name);
   };
   const text = (it.store.hands.planText() ?? '').replace('"Draw"', '"Draw it"');

@@ -15,8 +15,7 @@ test('an attached image is reported by path, kind and size, shown with its messa
   const it = await rig({ script: moves({ text: '', calls: [shell()] }, { text: 'A cat.' }) });
   it.store.hands.attach('cat.png', PNG);
   it.store.hands.attach('data.csv', Buffer.from('1,2\n'));
-  it.drop('1.json', '{"text":"what is it?","attachments":[".files/cat.png",".files/data.csv"]}');
-  await it.settle();
+  await it.say('1.json', '{"text":"what is it?","attachments":[".files/cat.png",".files/data.csv"]}');
   const carrier = {
     role: 'user',
     content:
@@ -36,8 +35,7 @@ test('images of results follow in one block of the daemon, behind the last resul
     script: moves({ text: '', calls: [shell(), shell(), shell()] }, { text: 'Seen.' }),
     tool: (_, n) => ({ ok: true, text: `it ${n}`, ...(n !== 1 && { images: [image(`${n}.png`)] }) }),
   });
-  it.drop('1.md', 'look');
-  await it.settle();
+  await it.say('1.md', 'look');
   const roles = it.requests[1]?.messages.map(({ role }) => role);
   expect(roles).toEqual(['system', 'user', 'assistant', 'tool', 'tool', 'tool', 'user', 'user']);
   expect(shown(it)).toEqual([
@@ -54,11 +52,9 @@ test('an image that comes with the answer to a question is shown behind it', asy
   const it = await rig({
     script: moves({ text: '', calls: [{ name: 'ask_user', args: { question: 'Which cat?' } }] }, { text: 'That one.' }),
   });
-  it.drop('1.md', 'find the cat');
-  await it.settle();
+  await it.say('1.md', 'find the cat');
   it.store.hands.attach('cat.png', PNG);
-  it.drop('2.json', '{"text":"this one","attachments":[".files/cat.png"]}');
-  await it.settle();
+  await it.say('2.json', '{"text":"this one","attachments":[".files/cat.png"]}');
   const tool = it.requests[1]?.messages.find(({ role }) => role === 'tool')?.content;
   expect(tool).toMatch(
     /^The person answered:\n<daemon \w+>attached: uploads\/cat.png \(a PNG image, 12 bytes\)<\/daemon \w+>\nthis one$/,
@@ -74,8 +70,7 @@ test('a model that refuses images is asked again at once, as the event log says'
     ),
   });
   it.store.hands.attach('cat.png', PNG);
-  it.drop('1.json', '{"text":"look","attachments":[".files/cat.png"]}');
-  await it.settle();
+  await it.say('1.json', '{"text":"look","attachments":[".files/cat.png"]}');
   expect(it.events().find((event) => event.type === 'model.failed')).toMatchObject({
     kind: 'rejected',
     retry_at: expect.any(String),
@@ -111,8 +106,7 @@ test('of nine images in a conversation the model is shown five, and told of the 
   const it = await rig({ script: moves({ text: 'Seen.' }) });
   const names = Array.from({ length: 9 }, (_, n) => `.files/${n}.png`);
   for (let n = 0; n < 9; n++) it.store.hands.attach(`${n}.png`, PNG);
-  it.drop('1.json', JSON.stringify({ text: 'look', attachments: names }));
-  await it.settle();
+  await it.say('1.json', JSON.stringify({ text: 'look', attachments: names }));
   expect(shown(it)[0]?.images?.map(({ path }) => path)).toEqual([4, 5, 6, 7, 8].map((n) => `uploads/${n}.png`));
   expect(shown(it)[0]?.content).toContain('[no longer shown: work/uploads/0.png');
 });

@@ -11,8 +11,7 @@ test('a stop dropped while the daemon was down takes effect before anything goes
       return { hold: true };
     },
   });
-  it.drop('1.md', 'Draw a chart');
-  await it.settle();
+  await it.say('1.md', 'Draw a chart');
   it.kill();
   // In the first round of the inbox are the oldest 64, and of those behind them only the newest 64 may go ahead.
   for (const name of files(0)) it.store.hands.drop(name, 'one more fact');

@@ -18,8 +18,7 @@ async function withRareTool(options: Partial<RigOptions>) {
     }),
     ...options,
   });
-  it.drop('1.md', 'Work');
-  await it.settle();
+  await it.say('1.md', 'Work');
   return it;
 }
 
@@ -57,16 +56,14 @@ test('an agent that lacks a tool does not get it through `more_tools` either, no
     config: { agents: { reader: { tools: ['shell'] } } },
     script: moves(through({ tool: 'browser', arguments: {} }), { text: 'Fine.' }),
   });
-  it.drop('2.msg.json', JSON.stringify({ text: 'Read', options: { agent: 'reader' } }));
-  await it.settle();
+  await it.say('2.msg.json', JSON.stringify({ text: 'Read', options: { agent: 'reader' } }));
   expect(it.requests.at(-1)?.tools.map(({ name }) => name)).toEqual(['plan', 'shell']);
   const restricted = await rig({
     config: { agents: { reader: { tools: ['shell'] } } },
     script: moves(through({ tool: 'browser', arguments: {} }), { text: 'Fine.' }),
     around: (world) => ({ ...world, tools: { ...world.tools, specs: [rare] } }),
   });
-  restricted.drop('1.msg.json', JSON.stringify({ text: 'Read', options: { agent: 'reader' } }));
-  await restricted.settle();
+  await restricted.say('1.msg.json', JSON.stringify({ text: 'Read', options: { agent: 'reader' } }));
   expect(restricted.toolRuns).toEqual([]);
   expect(JSON.stringify(restricted.requests[1]?.messages)).toContain('has no tool `browser`');
 });

@@ -27,16 +27,14 @@ test('the system message of a run stays the same however often memory changes, a
     (n) => [call('a'), call('b'), BUSY, call('c')][n] ?? { text: 'All done.' },
     () => note({ ...remembering(`- changed ${on.toolRuns.length}`), withheldTools: ['shell'] }),
   );
-  on.drop('1.md', 'Do three things.');
-  await on.settle();
+  await on.say('1.md', 'Do three things.');
   // The pause of a retry ends the iteration; the run goes on with the notes it began with.
   await on.pass(1000);
   expect(on.reply('1.md')).toContain('status: done');
   expect(new Set(systems().map((text) => text?.replace(/\n/g, ' '))).size).toBe(1);
   expect(systems()[0]).toContain('- first');
   expect(on.requests.every(({ tools }) => tools.some(({ name }) => name === 'shell'))).toBe(true);
-  on.drop('2.md', 'And again.');
-  await on.settle();
+  await on.say('2.md', 'And again.');
   expect(systems().at(-1)).toContain('- changed 3');
   expect(on.requests.at(-1)?.tools.map(({ name }) => name)).not.toContain('shell');
 });
@@ -47,8 +45,7 @@ test('of two messages that wait together, the second run has what the first one 
     () => note(remembering('- noted by the first')),
   );
   on.drop('1.md', 'one');
-  on.drop('2.md', 'two');
-  await on.settle();
+  await on.say('2.md', 'two');
   expect(systems()).toHaveLength(3);
   expect(systems()[1]).toContain('- first');
   expect(systems()[2]).toContain('- noted by the first');
@@ -62,12 +59,10 @@ test('a tool that is withheld is not offered, and an agent has of the others wha
     script: () => ({ text: 'Done.' }),
   });
   const offered = () => on.requests.at(-1)?.tools.map(({ name }) => name);
-  on.drop('1.md', 'hello');
-  await on.settle();
+  await on.say('1.md', 'hello');
   expect(offered()).toEqual(expect.arrayContaining(['shell', 'remember']));
   expect(offered()).not.toContain('skill');
-  on.drop('2.json', '{ "text": "hello", "options": { "agent": "clerk" } }');
-  await on.settle();
+  await on.say('2.json', '{ "text": "hello", "options": { "agent": "clerk" } }');
   expect(offered()).toEqual(['plan', 'remember']);
 });
 
@@ -79,11 +74,8 @@ test('a resumed run has what was noted meanwhile', async () => {
     config: { limits: { iterations: 1 } },
     script: (_, n) => [call('a')][n] ?? { text: 'Done.' },
   });
-  on.drop('1.md', 'Do it.');
-  await on.settle();
-  expect(on.reply('1.md')).toContain('status: paused');
+  expect(await on.say('1.md', 'Do it.')).toContain('status: paused');
   notes = remembering('- noted meanwhile');
-  on.drop('2.md', '/continue');
-  await on.settle();
+  await on.say('2.md', '/continue');
   expect(on.requests.map(({ messages }) => messages[0]?.content?.includes('- noted meanwhile'))).toEqual([false, true]);
 });

@@ -47,14 +47,12 @@ test('a reply brings along what its answer names and its steps wrote, as far as 
     ),
   });
   for (const path of ['work/a.txt', 'work/made.csv', 'work/other.txt']) it.store.hands.make(path);
-  it.drop('1.json', '{"text":"write"}');
-  await it.settle();
+  await it.say('1.json', '{"text":"write"}');
   expect(attachments(it.reply('1.json'))).toEqual(['work/made.csv', 'work/a.txt']);
   expect(it.events().find((event) => event.type === 'run.ended')).toMatchObject({
     files: ['work/made.csv', 'work/a.txt'],
   });
-  it.drop('2.json', '{"text":"/status"}');
-  await it.settle();
+  await it.say('2.json', '{"text":"/status"}');
   expect(attachments(it.reply('2.json'))).toEqual([]);
 });
 
@@ -69,11 +67,9 @@ test('a reply brings along twenty files at most, and a later run not those of an
     ),
   });
   for (const name of names) it.store.hands.make(`work/${name}`);
-  it.drop('1.json', '{"text":"write"}');
-  await it.settle();
+  await it.say('1.json', '{"text":"write"}');
   expect(attachments(it.reply('1.json'))).toEqual(names.slice(0, 20).map((name) => `work/${name}`));
-  it.drop('2.json', '{"text":"continue"}');
-  await it.settle();
+  await it.say('2.json', '{"text":"continue"}');
   expect(JSON.parse(it.reply('2.json') ?? '')).toMatchObject({ status: 'done', attachments: [] });
 });
 
@@ -91,8 +87,7 @@ test('the end of a run, of its plan and the reply are one append, and a log that
     },
   });
   it.store.hands.make('work/a.txt');
-  it.drop('1.json', '{"text":"write"}');
-  await it.settle();
+  await it.say('1.json', '{"text":"write"}');
   expect(appends).toContainEqual(['run.ended', 'plan.ended', 'reply.committed']);
   const all = it.events();
   const end = all.findIndex(({ type }) => type === 'run.ended');

@@ -63,12 +63,9 @@ test('a session that waited for its settings goes on once, though reading them w
       return rules;
     },
   });
-  it.drop('1.md', 'run it');
-  await it.settle();
-  expect(it.reply('1.md')).toContain('status: waiting');
+  expect(await it.say('1.md', 'run it')).toContain('status: waiting');
   isFixed = true;
-  it.drop('2.md', 'continue');
-  await it.settle();
+  await it.say('2.md', 'continue');
   expect(it.faults).toEqual([]);
   expect([it.requests.length, it.toolRuns.length]).toEqual([2, 1]);
   expect(it.types().filter((type) => type.startsWith('run.'))).toEqual([
@@ -89,23 +86,19 @@ test('limits that a message named hold however often its settings break, also ov
       return { ok: true, text: 'It ran.' };
     },
   });
-  it.drop('1.json', JSON.stringify({ text: 'run it', options: { limits: { iterations: 7 } } }));
-  await it.settle();
+  await it.say('1.json', JSON.stringify({ text: 'run it', options: { limits: { iterations: 7 } } }));
   const repaired = async () => {
     settingsFault = null;
     await it.restart();
   };
   for (let n = 0; n < 3; n++) await repaired();
   settingsFault = null;
-  it.drop('2.md', 'continue');
-  await it.settle();
+  await it.say('2.md', 'continue');
   const limits = () => it.events().flatMap((event) => (event.type === 'run.resumed' ? [event.limits] : []));
   expect(it.events().find((event) => event.type === 'run.started')).toMatchObject({ limits: { iterations: 7 } });
   expect(limits()).toMatchObject(Array(4).fill({ iterations: 7 }));
-  it.drop('3.md', '/pause');
-  await it.settle();
-  it.drop('4.md', 'continue');
-  await it.settle();
+  await it.say('3.md', '/pause');
+  await it.say('4.md', 'continue');
   expect(limits().at(-1)).toMatchObject({ iterations: 7 });
   expect(it.faults).toEqual([]);
 });
@@ -122,9 +115,7 @@ test.each([
       script: moves({ text: 'Hello.' }),
       rules: () => ({ ...resolveRules(), settingsWarning }),
     });
-    it.drop('1.md', 'Say hello.');
-    await it.settle();
-    expect(it.reply('1.md')).toContain('status: done');
+    expect(await it.say('1.md', 'Say hello.')).toContain('status: done');
     expect(it.reply('1.md')?.includes(settingsWarning)).toBe(does);
   },
 );

@@ -8,8 +8,7 @@ async function restarted(options: Partial<RigOptions>) {
     tool: () => 'hold',
     ...options,
   });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   expect(it.toolRuns).toHaveLength(1);
   it.kill();
   await it.restart();
@@ -43,8 +42,7 @@ test('a call that still runs is waited for, and a person may stop it', async () 
   expect(ends(waited)).toMatchObject([{ type: 'tool.finished' }]);
 
   const stopped = await restarted({ resume: () => 'hold' });
-  stopped.drop('2.md', 'stop');
-  await stopped.settle();
+  await stopped.say('2.md', 'stop');
   await stopped.pass(300);
   expect(ends(stopped)).toMatchObject([{ type: 'tool.interrupted', outcome: 'unknown' }]);
   expect(stopped.reply('1.md')).toContain('paused');

@@ -137,14 +137,11 @@ test('opening a session that has had two plans leaves plan.json alone', async ()
     ['1.md', 'Do a'],
     ['2.md', 'Now do b'],
   ] as const) {
-    it.drop(name, text);
-    await it.settle();
+    await it.say(name, text);
   }
   expect(it.store.hands.plans().size).toBe(1);
   written.length = 0;
   await it.restart();
-  it.drop('3.md', 'hello');
-  await it.settle();
-  expect(it.reply('3.md')).toContain('Hello.');
+  expect(await it.say('3.md', 'hello')).toContain('Hello.');
   expect(written).toEqual([]);
 });

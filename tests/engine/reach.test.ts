@@ -32,8 +32,7 @@ async function open(script: Move[], more: Partial<RigOptions> = {}): Promise<Rig
 }
 
 async function send(it: Rig, name: string, text: string, sender: object = {}): Promise<void> {
-  it.drop(name, JSON.stringify({ text, ...sender }));
-  await it.settle();
+  await it.say(name, JSON.stringify({ text, ...sender }));
 }
 
 /** Whether a request has the note for all sessions; by default the last one. */
@@ -90,8 +89,7 @@ test('an edit of the plan is a part in it; the next task of the owner reaches ev
   await send(it, '1.json', 'work', {});
   const { id, revision, steps = [] } = it.plan() ?? {};
   const edit = { id, revision, steps: steps.map((step) => ({ ...step, description: 'Recall the pay' })) };
-  it.drop('e.json', JSON.stringify({ command: 'edit', ...ana, edit }));
-  await it.settle();
+  await it.say('e.json', JSON.stringify({ command: 'edit', ...ana, edit }));
   await send(it, '2.json', 'continue', {});
   expect(it.reaches).toEqual([[['report-*']]]);
   expect(it.plan()?.status).toBe('completed');

@@ -292,8 +292,7 @@ test('limits that a message named hold over each "continue", also of a plan that
   };
   expect(await calls('1.json', JSON.stringify({ text: 'go', options: { limits: { iterations: 3 } } }))).toBe(3);
   expect(await calls('2.md', 'continue')).toBe(3);
-  it.drop('n.md', '/new');
-  await it.settle();
+  await it.say('n.md', '/new');
   expect(await calls('3.md', 'continue')).toBe(3);
   expect(await calls('4.md', 'continue, 5 more rounds')).toBe(5);
   it.store.hands.edit((it.store.hands.planText() ?? '').replace('"iterations": 5', '"iterations": 2'));

@@ -12,8 +12,7 @@ const BOB = { from: 'bob', rights: { role: 'approve' } };
 const open = (more: object = {}) => rig({ script: moves({ text: 'Hello.' }), config: CONFIG, ...more });
 
 async function sent(it: Rig, options: object, sender: object = BOB): Promise<string> {
-  it.drop('1.json', JSON.stringify({ text: 'hello', ...sender, options }));
-  await it.settle();
+  await it.say('1.json', JSON.stringify({ text: 'hello', ...sender, options }));
   const { status, text } = JSON.parse(it.reply('1.json') ?? '{}');
   return status === 'rejected' ? text : status;
 }
@@ -51,8 +50,7 @@ test('an edit of the plan sets no limits beyond the settings, and takes none awa
   const steps = [{ id: 'step_1', status: 'running', description: 'Find' }];
   const before = givenRecord({ plan: { id: 'plan_1', status: 'paused', steps } });
   const it = await open({ before });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   const edit = async (name: string, sender: object, limits: object) => {
     const { id, revision } = it.plan() ?? {};
     it.drop(

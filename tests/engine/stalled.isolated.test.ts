@@ -30,14 +30,12 @@ test('a stalled run is ended as failed, reported in the log, and goes on with "c
       return { ok: true, text: 'looked' };
     },
   });
-  on.drop('1.md', 'look at it');
-  await on.settle();
+  await on.say('1.md', 'look at it');
   fault.on = false;
   expect(on.reply('1.md')).toMatch(/status: failed[\s\S]*reason: stalled/);
   expect(on.logged).toEqual([['error', expect.stringContaining('the run of 1.md has stalled')]]);
   expect(on.subjects).toEqual([{ run: expect.stringContaining('1'), step: 'step_1' }]);
-  on.drop('2.md', 'continue');
-  await on.settle();
+  await on.say('2.md', 'continue');
   expect(on.faults).toEqual([]);
   expect(on.reply('2.md')).toContain('status: done');
 });
@@ -50,14 +48,12 @@ test('a run whose loop repeats a decision is ended as failed, and its event log 
       return { ok: true, text: 'looked' };
     },
   });
-  on.drop('1.md', 'look at it');
-  await on.settle();
+  await on.say('1.md', 'look at it');
   fault.circle = false;
   expect(on.reply('1.md')).toMatch(/status: failed[\s\S]*reason: stalled/);
   expect(on.logged).toEqual([['error', expect.stringContaining('repeats the same decision at event')]]);
   expect(on.events().filter((event) => event.type === 'tool.finished').length).toBeLessThan(12);
-  on.drop('2.md', 'continue');
-  await on.settle();
+  await on.say('2.md', 'continue');
   expect(on.faults).toEqual([]);
   expect(on.reply('2.md')).toContain('status: done');
 });

@@ -5,16 +5,14 @@ import { type Move, moves, type Rig, type RigOptions, rig, shell } from '../supp
 async function run(answers: Move[], options: Partial<RigOptions> & { steps?: string } = {}): Promise<Rig> {
   const steps = options.steps ?? '[Step] Fetch\n[Step] Draw\n[Step] Mail';
   const it = await rig({ script: moves({ text: steps, calls: [shell()] }, ...answers, { hold: true }), ...options });
-  it.drop('1.md', 'Fetch, draw and mail');
-  await it.settle();
+  await it.say('1.md', 'Fetch, draw and mail');
   await it.pass(300);
   expect(it.faults).toEqual([]);
   return it;
 }
 
 async function say(it: Rig, name: string, text: string): Promise<void> {
-  it.drop(name, text);
-  await it.settle();
+  await it.say(name, text);
   await it.pass(300);
 }
 
@@ -85,12 +83,10 @@ test.each([
 ])('a run without steps that says %s is %s', async (text, status, reason) => {
   for (const calls of [[], [shell()]]) {
     const it = await rig({ script: moves(...(calls.length > 0 ? [{ calls }] : []), { text }, { text: 'There.' }) });
-    it.drop('1.json', '{"text":"get it"}');
-    await it.settle();
+    await it.say('1.json', '{"text":"get it"}');
     expect(JSON.parse(it.reply('1.json') ?? '')).toMatchObject({ status, reason });
     if (calls.length > 0) expect(it.plan()?.status).toBe(status === 'done' ? 'completed' : status);
-    it.drop('2.json', '{"text":"continue"}');
-    await it.settle();
+    await it.say('2.json', '{"text":"continue"}');
     expect(JSON.parse(it.reply('2.json') ?? '')).toMatchObject({ status: 'done' });
   }
 });
@@ -145,8 +141,7 @@ describe('the timeout', () => {
                 : { hold: true },
       config: { limits: { step_iterations: 4 } },
     });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     expect(it.events().findLast((event) => event.type === 'step.completed')).toMatchObject({ by: 'timeout' });
     await say(it, 'u.md', 'not done yet');
     it.release();
@@ -240,8 +235,7 @@ describe("what is a person's stays a person's", () => {
         ),
       }),
     );
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     it.release();
     await it.settle();
     await it.pass(300);
@@ -319,8 +313,7 @@ describe('undo finds the right step', () => {
       { text: '[Failed: gone]', calls: [shell()] },
     ]);
     expect(statuses(it)).toEqual(['failed', 'skipped', 'running']);
-    it.drop('u.md', '/undo');
-    await it.settle();
+    await it.say('u.md', '/undo');
     it.release();
     await it.settle();
     await it.pass(300);
@@ -363,8 +356,7 @@ describe("results and files are the step's own", () => {
         ),
       }),
     );
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     it.release();
     await it.settle();
     await it.pass(300);
@@ -383,9 +375,6 @@ test.each([
     config: { language: 'zh' },
     script: () => ({ text: '[Step] 查资料\n[Step] 写报告\n[Blocked: 没有密码]', calls: [] }),
   });
-  it.drop('1.md', '写一份报告');
-  await it.settle();
-  it.drop('2.md', command);
-  await it.settle();
-  expect(it.reply('2.md')).toContain(said);
+  await it.say('1.md', '写一份报告');
+  expect(await it.say('2.md', command)).toContain(said);
 });

@@ -17,8 +17,7 @@ const sessionOf = (it: Rig) => it.events().reduce(reduceEvent, emptySession('dem
 
 test('a run that waits for a limit with a known end does not end, says until when, and goes on by itself', async () => {
   const it = await rig({ script: moves(limited(HOUR / 2), { text: 'All done.' }) });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   const failed = it.events().find((event) => event.type === 'model.failed');
   expect(failed).toMatchObject({ kind: 'overloaded' });
   expect(runWait(sessionOf(it))).toEqual({
@@ -36,8 +35,7 @@ test.each(['continue', '/continue', '{"command":"continue"}'])(
   '%j while the model is waited for has it tried at once',
   async (text) => {
     const it = await rig({ script: moves(limited(5 * HOUR), limited(5 * HOUR), { text: 'All done.' }) });
-    it.drop('1.md', 'go');
-    await it.settle();
+    await it.say('1.md', 'go');
     it.drop(text.startsWith('{') ? '2.json' : '2.md', text);
     await it.settle();
     expect(it.requests).toHaveLength(2);
@@ -52,17 +50,14 @@ test.each(['continue', '/continue', '{"command":"continue"}'])(
 
 test('other words than "continue" wait with the run', async () => {
   const it = await rig({ script: moves(limited(5 * HOUR), { text: 'All done.' }) });
-  it.drop('1.md', 'go');
-  await it.settle();
-  it.drop('2.md', 'and be quick');
-  await it.settle();
+  await it.say('1.md', 'go');
+  await it.say('2.md', 'and be quick');
   expect(it.requests).toHaveLength(1);
 });
 
 test('a wait is bounded by limits.outage_minutes, counted as it was waited', async () => {
   const it = await rig({ script: () => limited(5 * HOUR), config: { limits: { outage_minutes: 90 } } });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   for (let hours = 0; hours < 3; hours += 1) await it.pass(HOUR + 1000);
   expect(it.reply('1.md')).toContain('status: paused');
   expect(it.requests.length).toBeLessThan(5);
@@ -75,8 +70,7 @@ test('the model is told when two thirds, and when nine tenths of a limit of its 
     tool: (_, runs) => ({ ok: true, text: `out ${runs}` }),
     config: { limits: { iterations: 10 } },
   });
-  it.drop('1.md', 'go');
-  await it.settle();
+  await it.say('1.md', 'go');
   const told = it.requests.map(({ messages }) =>
     /This run has used (\d+ of 10 iterations)(.*)/.exec(messages.at(-1)?.content ?? ''),
   );
@@ -86,4 +80,15 @@ test('the model is told when two thirds, and when nine tenths of a limit of its 
     '9 of 10 iterations',
   ]);
   expect(told.at(-1)?.[2]).toContain('about to be paused');
+});
+
+test.each([
+  ['Order the receipts', 'Progress: no steps: the model declared none ("[Step] …"). /mode plan-act'],
+  ['整理收据', '没有步骤：模型没有声明任何步骤'],
+])('a run that used tools without a step says at its pause that none was declared: %s', async (task, words) => {
+  const script = () => ({ text: '1. Look', calls: [shell()] });
+  const on = await rig({ config: { limits: { iterations: 2 } }, script });
+  on.drop('1.md', task);
+  await on.settle();
+  expect(on.reply('1.md')).toContain(words);
 });

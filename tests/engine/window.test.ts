@@ -18,8 +18,7 @@ async function narrow(window: number, reported: number | undefined, calls: numbe
       return done ? { text: 'All read. [Done]' } : { text: 'reading', calls: [{ name: 'read', args: { n } }] };
     },
   });
-  on.drop('1.md', 'Read the files, and never delete any of them.');
-  await on.settle();
+  await on.say('1.md', 'Read the files, and never delete any of them.');
   await on.pass(10);
   return on;
 }
@@ -59,8 +58,7 @@ test('what a window has shown to be is known after a crash', async () => {
   const on = await narrow(6000, 6000, 8);
   const before = on.requests.length;
   await on.restart();
-  on.drop('2.md', 'And now?');
-  await on.settle();
+  await on.say('2.md', 'And now?');
   expect(on.requests.length).toBe(before + 1);
   expect(sizeOf(on.requests.at(-1)?.messages ?? [])).toBeLessThan(6000);
 });

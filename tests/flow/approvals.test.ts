@@ -53,8 +53,7 @@ test('a daemon that was killed again and again while answers come runs each call
     await asked(on, id);
     on.sh('demo', `echo "/approve ${id}" > inbox/yes-${id}.md`);
     await new Promise((done) => setTimeout(done, pause));
-    daemon.process.kill('SIGKILL');
-    await daemon.ended;
+    await daemon.kill();
   }
   await on.serve(on.flags);
   await until(

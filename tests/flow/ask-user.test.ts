@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const ask = {
   id: 'q',
@@ -9,33 +9,28 @@ const ask = {
 };
 
 test('a question outlives a killed daemon, and echo 2 answers it once', async () => {
-  const server = await startOpenAI([
+  const server = await modelServer([
     { text: '[Step] Export', calls: [ask] },
     { text: 'Exported as JSON. [Done]' },
     { text: 'not to be asked for' },
   ]);
-  const flags = ['--base-url', server.url, '--model', 'm'];
   const on = ground();
-  const first = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo "export the table" > inbox/1.md');
-  const question = await on.file('demo', 'outbox/1.md');
+  const first = await on.start(server.flags);
+  const question = await on.say('demo', '1.md', 'export the table');
   expect(statusOf(question)).toBe('waiting');
   expect(question).toContain('question: {"text":"Which format?","choices":["CSV","JSON"]}');
   expect(question).toContain('Which format?\n\n1. CSV\n2. JSON\n');
   expect(on.plan('demo')).toMatchObject({ status: 'waiting', reason: 'Which format?' });
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
 
   expect(await on.ctl('show', 'demo')).toContain('2. JSON');
   expect(await on.ctl('list')).toMatch(/waiting.*asks: Which format\?/);
   on.sh('demo', 'echo 2 > inbox/2.md');
-  const second = await on.start(flags);
+  const second = await on.start(server.flags);
   expect(await on.file('demo', 'outbox/2.md')).toContain('Exported as JSON.');
-  second.process.kill('SIGKILL');
-  await second.ended;
-  await on.serve(flags);
-  on.sh('demo', 'echo /status > inbox/3.md');
-  await on.file('demo', 'outbox/3.md');
+  await second.kill();
+  await on.serve(server.flags);
+  await on.say('demo', '3.md', '/status');
 
   expect(server.requests).toHaveLength(2);
   expect(server.requests[1]?.body.messages.filter(({ role }) => role === 'tool')).toEqual([
@@ -48,20 +43,19 @@ test('a question outlives a killed daemon, and echo 2 answers it once', async ()
   ]);
   expect(on.events('demo').filter((event) => event.type === 'run.started')).toHaveLength(1);
   expect(on.plan('demo')?.status).toBe('completed');
-  await server.close();
 });
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 const part = { type: 'image_url', image_url: { url: `data:image/png;base64,${PNG}` } };
 
 test('an uploaded image and one that is read reach the endpoint as parts, until it refuses them', async () => {
-  const server = await startOpenAI([
+  const server = await modelServer([
     { text: 'I look.', calls: [{ id: 'r', name: 'read_file', args: '{"path":"uploads/dot.png"}' }] },
     { status: 404, body: { error: { message: 'No endpoints found that support image input' } } },
     { text: 'Blind, but here: ![it](uploads/dot.png), `link.png`, `/etc/hostname`, `图 表.png`.' },
   ]);
   const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   const message = '{"text":"what is this?","attachments":[".files/dot.png"]}';
   on.sh('demo', 'mkdir -p work && ln -s /etc/hostname work/link.png && echo x > "work/图 表.png"');
   on.sh(
@@ -92,5 +86,4 @@ test('an uploaded image and one that is read reach the endpoint as parts, until 
   });
   expect(JSON.stringify(on.events('demo'))).not.toContain(PNG.slice(0, 40));
   await until(() => inFolder(`${on.session('demo')}/inbox/.files`).length === 0, 'the attachment to be moved');
-  await server.close();
 });

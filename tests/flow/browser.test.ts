@@ -14,8 +14,7 @@ browserTest('a real daemon brings reports from behind a cookie banner, and ends 
   on.config({ sandbox: 'none', network: { allow_private: ['127.0.0.1'] }, permissions });
   writeFileSync(join(on.root, 'script.json'), JSON.stringify(script(site.url)));
   const daemon = await on.start(['--model', `scripted:${join(on.root, 'script.json')}`]);
-  on.sh('demo', 'mkdir -p inbox && echo "draw the results" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('The chart is in work/chart.svg');
+  expect(await on.say('demo', '1.md', 'draw the results')).toContain('The chart is in work/chart.svg');
   expect(on.sh('demo', 'ls work/downloads | wc -l; head -c 4 work/chart.svg; wc -l < work/figures.csv')).toBe(
     '5\n<svg6\n',
   );
@@ -23,7 +22,6 @@ browserTest('a real daemon brings reports from behind a cookie banner, and ends 
   const running = () =>
     on.sh('demo', `grep -l -a "[u]ser-data-dir=$PWD/browser" /proc/[0-9]*/cmdline 2>/dev/null | wc -l`);
   expect(Number(running())).toBeGreaterThan(0);
-  daemon.process.kill('SIGTERM');
-  expect(await daemon.ended).toBe(0);
+  expect(await daemon.kill('SIGTERM')).toBe(0);
   expect(Number(running())).toBe(0);
 });

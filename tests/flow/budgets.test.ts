@@ -1,8 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ground, inFolder, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 /** An answer of 16,000 tokens costs a little less than 1, which is what is held back for it. */
 const PRICES = { input: 0, output: 1e6 / 16_384 };
@@ -12,14 +12,13 @@ const COST = (16_000 / 1e6) * PRICES.output;
 /** A model that never comes to an end, and a workspace that pays for it. */
 async function withPaidModel(budgets: object) {
   let asked = 0;
-  const server = await startOpenAI(() => {
+  const server = await modelServer(() => {
     asked += 1;
     return { text: 'looking', calls: [{ name: 'list_files', args: '{"path":"."}' }], usage: USAGE };
   });
-  onTestFinished(() => server.close());
   const on = ground();
   on.config({ model: { prices: PRICES }, limits: { repeats: 0, iterations: 1000 }, budgets });
-  return { on, flags: ['--base-url', server.url, '--model', 'm'], asked: () => asked };
+  return { on, flags: server.flags, asked: () => asked };
 }
 
 const usageOf = (root: string) =>
@@ -33,8 +32,7 @@ test('20 sessions at once and a killed daemon do not overspend the budget of a m
   const first = await on.start(flags);
   for (const name of sessions) on.sh(name, 'mkdir -p inbox && echo "look around" > inbox/1.md');
   await until(() => asked() >= 12, 'the first calls');
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   const second = await on.start(flags);
   const waits = (name: string) =>
     on.events(name).some((event) => event.type === 'model.failed' && event.kind === 'budget');
@@ -44,8 +42,7 @@ test('20 sessions at once and a killed daemon do not overspend the budget of a m
   // No run has ended, and nobody has a reply.
   expect(sessions.filter((name) => inFolder(join(on.session(name), 'outbox')).includes('1.md'))).toEqual([]);
   expect(await on.ctl('list')).toMatch(/s0 .*budget/);
-  second.process.kill('SIGTERM');
-  await second.ended;
+  await second.kill('SIGTERM');
 }, 60_000);
 
 test('a run that waits for its budget goes on at once when a person raises it and says "continue"', async () => {
@@ -77,8 +74,7 @@ test('80 % of a budget, and all of it, are told once each, also over a restart',
   const near = '需要注意: demo|session.json: budgets.day.cost of demo 已用去 80%';
   await until(() => lines().join() === near, 'the notice', 50_000);
   await until(() => inFolder(join(on.root, '.agentd/notices')).join() === 'read.json', 'that it is known to be told');
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   await on.serve(flags);
   const owed = () => JSON.parse(fs.readFileSync(join(on.root, '.agentd/owed.json'), 'utf8'));
   await until(() => owed().pid !== first.process.pid, 'that the new daemon has looked', 50_000);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { balancerConfig } from '../../src/frontends/agentd/cluster-parts.ts';
 import { type Ground, ground, inFolder, statusOf, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const STEPS = 8;
 
@@ -26,20 +26,18 @@ if (missing.length > 0)
 
 /** A model that has one line written by each of its calls, whoever asks it. */
 async function cluster() {
-  const server = await startOpenAI(({ body }) => {
+  const server = await modelServer(({ body }) => {
     const done = body.messages.filter(({ role }) => role === 'tool').length;
     if (done >= STEPS) return { text: '[Done]' };
     const args = JSON.stringify({ command: `: > began-${done + 1}; sleep 0.2; echo ${done + 1} >> lines` });
     return { text: done === 0 ? '[Step] Write the lines' : '', calls: [{ id: `c${done}`, name: 'shell', args }] };
   });
-  onTestFinished(() => server.close());
   const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
+  const flags = server.flags;
   const daemon = await on.start(['--cluster-dev', ...flags]);
   // Killed, it would leave its processes behind.
   onTestFinished(async () => {
-    daemon.process.kill('SIGTERM');
-    await daemon.ended;
+    await daemon.kill('SIGTERM');
   });
   return { on, flags, daemon };
 }
@@ -71,30 +69,25 @@ describe.skipIf(missing.length > 0)('a cluster on one machine', () => {
     expect(lines(on)).toEqual(count);
     expect(workerOf(on)).not.toBe(first);
     expect(readdirSync(join(on.session('demo'), 'outbox')).filter((name) => name.endsWith('.md'))).toEqual(['1.md']);
-    daemon.process.kill('SIGTERM');
-    expect(await daemon.ended).toBe(0);
+    expect(await daemon.kill('SIGTERM')).toBe(0);
     // Afterwards a daemon alone serves the same files.
     const alone = await on.start(flags);
-    on.sh('demo', 'echo "/status" > inbox/2.md');
-    await on.file('demo', 'outbox/2.md');
-    alone.process.kill('SIGTERM');
-    await alone.ended;
+    await on.say('demo', '2.md', '/status');
+    await alone.kill('SIGTERM');
   });
 
   test('what the workers spend is counted together: a budget is not overspent by more than one call', async () => {
     let asked = 0;
     const usage = { prompt_tokens: 10, completion_tokens: 990, total_tokens: 1000 };
-    const server = await startOpenAI(() => {
+    const server = await modelServer(() => {
       asked += 1;
       return { text: 'looking', calls: [{ name: 'list_files', args: '{"path":"."}' }], usage };
     });
-    onTestFinished(() => server.close());
     const on = ground();
     on.config({ limits: { repeats: 0, iterations: 1000 }, budgets: { day: { tokens: 60_000 } } });
     const daemon = await on.start(['--cluster-dev', '--base-url', server.url, '--model', 'm']);
     onTestFinished(async () => {
-      daemon.process.kill('SIGTERM');
-      await daemon.ended;
+      await daemon.kill('SIGTERM');
     });
     const sessions = Array.from({ length: 6 }, (_, place) => `s${place}`);
     for (const name of sessions) on.sh(name, 'mkdir -p inbox && echo "look around" > inbox/1.md');
@@ -116,8 +109,7 @@ describe.skipIf(missing.length > 0)('a cluster on one machine', () => {
     const { on } = await cluster();
     on.sh('demo', 'mkdir -p inbox && echo "write lines" > inbox/1.md');
     await until(() => lines(on).length >= 1, 'the first line');
-    on.sh('demo', 'echo "/stop" > inbox/2.md');
-    await on.file('demo', 'outbox/2.md');
+    await on.say('demo', '2.md', '/stop');
     expect(lines(on).length).toBeLessThan(STEPS);
   });
 });
@@ -129,8 +121,7 @@ test('a worker without a gateway, and a daemon alone in a workspace of a cluster
   expect(await worker.ended).toBe(1);
   expect(worker.stderr()).toContain('start its gateway first');
   const gateway = await on.start(['--role', 'gateway', ...engine]);
-  gateway.process.kill('SIGTERM');
-  await gateway.ended;
+  await gateway.kill('SIGTERM');
   const alone = on.launch();
   expect(await alone.ended).toBe(1);
   expect(alone.stderr()).toContain('is served by a cluster');

@@ -113,8 +113,7 @@ test.skipIf(none)(
     );
     expect(end).toMatchObject({ ok: true, output: { text: expect.stringContaining('there was no room for it') } });
     expect(JSON.stringify(end)).toContain('\\n400000');
-    first.process.kill('SIGKILL');
-    await first.ended;
+    await first.kill();
     await on.start(['--base-url', server.url, '--model', 'm']);
     expect(on.events('demo').map((event) => event.type)).not.toContain('tool.interrupted');
     const ask = (...words: string[]) =>

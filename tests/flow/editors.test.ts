@@ -2,10 +2,10 @@ import { execFile, spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { everything } from '../support/all.ts';
 import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const run = promisify(execFile);
 /** Saves of each way, one right after the other; each adds a word of its own to what stands there. */
@@ -19,15 +19,14 @@ const PAUSE_MS = everything ? 5 : 20;
  */
 async function busy() {
   let open = true;
-  const server = await startOpenAI(({ index }) => {
+  const server = await modelServer(({ index }) => {
     if (index === 0) return { text: '[Step] Read it\n[Step] Write it\n[Step] Send it', calls: [write(index)] };
     // An iteration or more between two saves; as many as the machine can would take it from the editors.
     return open ? { text: `Page ${index}`, calls: [write(index)], delayMs: PAUSE_MS } : { text: '[Done]' };
   });
-  onTestFinished(() => server.close());
   const on = ground();
   on.config({ version: 1, limits: { iterations: 100_000, step_iterations: 100_000 } });
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   on.sh('demo', 'mkdir inbox && echo "write a report" > inbox/1.md');
   await until(() => (on.plan('demo')?.iteration_count ?? 0) > 2, 'a run that is busy with its plan');
   return {

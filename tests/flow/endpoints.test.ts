@@ -1,14 +1,12 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isDaemonBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ground } from '../support/daemon.ts';
-import { type Answer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import type { Answer, ScriptEntry } from '../support/openai-server.ts';
+import { listen, modelServer } from '../support/temporary.ts';
 
 async function endpoint(script: ScriptEntry[] | ScriptEntry) {
-  const server = await startOpenAI(script);
-  onTestFinished(() => server.close());
+  const server = await modelServer(script);
   return server;
 }
 
@@ -29,8 +27,9 @@ test.each([
   ]);
   const on = ground();
   await on.start(flagsFor(server.url));
-  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toMatch(/status: done[\s\S]*All three are in log\.txt/);
+  expect(await on.say('demo', '1.md', 'Append one, two and three to log.txt')).toMatch(
+    /status: done[\s\S]*All three are in log\.txt/,
+  );
   expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\nthree\n');
 });
 
@@ -45,10 +44,8 @@ test('the first request is at most 7 kB, tools included, and each is, byte for b
   ]);
   const on = ground();
   await on.start(flagsFor(server.url));
-  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('status: done');
-  on.sh('demo', 'echo "Which words were they?" > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toContain('They were one, two and three.');
+  expect(await on.say('demo', '1.md', 'Append one, two and three to log.txt')).toContain('status: done');
+  expect(await on.say('demo', '2.md', 'Which words were they?')).toContain('They were one, two and three.');
   const bodies = server.requests.map(({ body }) => body);
   expect(bodies).toHaveLength(6);
   expect(JSON.stringify(bodies[0]).length).toBeGreaterThan(5000);
@@ -67,8 +64,9 @@ test('half an answer and a lost call close no step and are no reply that says do
   const server = await endpoint([first, { text: 'Two is appended. [Done] And', finish: 'content_filter' }]);
   const on = ground();
   await on.start(flagsFor(server.url));
-  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toMatch(/status: paused[\s\S]*reason: unfinished[\s\S]*content_filter/);
+  expect(await on.say('demo', '1.md', 'Append one, two and three to log.txt')).toMatch(
+    /status: paused[\s\S]*reason: unfinished[\s\S]*content_filter/,
+  );
   const plan: { steps: Array<{ status: string }> } = JSON.parse(on.sh('demo', 'cat plan.json'));
   expect(plan.steps.filter(({ status }) => status === 'completed')).toEqual([]);
 });
@@ -99,13 +97,10 @@ test('a session goes on with another endpoint, whose rules its history breaks', 
   );
   const on = ground();
   const daemon = await on.start(flagsFor(local.url));
-  on.sh('demo', 'mkdir inbox && echo "Append one" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('One is appended.');
-  daemon.process.kill('SIGTERM');
-  await daemon.ended;
+  expect(await on.say('demo', '1.md', 'Append one')).toContain('One is appended.');
+  await daemon.kill('SIGTERM');
   await on.start(flagsFor(strict.url));
-  on.sh('demo', 'echo "Append two" > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toContain('Two is appended.');
+  expect(await on.say('demo', '2.md', 'Append two')).toContain('Two is appended.');
   expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\n');
 });
 
@@ -126,8 +121,9 @@ test('when an endpoint fails in the middle of a run, another with rules of its o
     models: { spare: { base_url: strict.url } },
   });
   await on.serve();
-  on.sh('demo', 'mkdir inbox && echo "Append one, two and three to log.txt" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toMatch(/status: done[\s\S]*All three are in log\.txt/);
+  expect(await on.say('demo', '1.md', 'Append one, two and three to log.txt')).toMatch(
+    /status: done[\s\S]*All three are in log\.txt/,
+  );
   expect(on.sh('demo', 'cat work/log.txt')).toBe('one\ntwo\nthree\n');
   expect(on.plan('demo')?.steps.map(({ status }) => status)).toEqual(['completed', 'completed', 'completed']);
   const answered = on.events('demo').filter((event) => event.type === 'model.answered');
@@ -151,12 +147,9 @@ test('an endpoint that resets a used connection in the middle of an answer is as
         response.end(`${piece({ content: 'Looking.', tool_calls: [call] }, 'tool_calls')}data: [DONE]\n\n`);
       else response.end(`${piece({ content: 'Hello.' }, 'stop')}data: [DONE]\n\n`);
     });
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
+  });
   const on = ground();
-  const daemon = await on.start(flagsFor(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`));
-  on.sh('demo', 'mkdir inbox && echo "Say hello" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('Hello.');
+  const daemon = await on.start(flagsFor(`http://127.0.0.1:${await listen(server)}/v1`));
+  expect(await on.say('demo', '1.md', 'Say hello')).toContain('Hello.');
   expect([asked, daemon.process.exitCode]).toEqual([3, null]);
 });

@@ -1,10 +1,11 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
 import type { EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { oftenOnly } from '../support/all.ts';
 import { ground as bareGround, type Ground, statusOf, until } from '../support/daemon.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 
 let sandbox: 'none' | 'bwrap' = 'none';
@@ -39,13 +40,11 @@ function groupRuns(group: number): boolean {
 }
 
 async function setup(answers: Answer[]) {
-  const server = await startOpenAI(answers);
-  onTestFinished(() => server.close());
+  const server = await modelServer(answers);
   const on = bareGround();
   on.config({ sandbox });
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const start = () => on.start(flags);
-  const serve = () => on.serve(flags);
+  const start = () => on.start(server.flags);
+  const serve = () => on.serve(server.flags);
   const requests = () => server.requests.map(({ body }) => JSON.stringify(body));
   const drop = (text: string, name: string) => on.sh('demo', `mkdir -p inbox && echo '${text}' > inbox/${name}`);
   return { on, start, serve, requests, drop };
@@ -74,8 +73,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     const first = await start();
     drop('start it', '1.md');
     expect(await on.file('demo', 'outbox/1.md')).toContain('Still running in the background: job_1 (echo once');
-    first.process.kill('SIGKILL');
-    await first.ended;
+    await first.kill();
     const group = groupOf(on);
     expect(groupRuns(group)).toBe(true);
 
@@ -103,8 +101,7 @@ describe.each(modes)('with the sandbox on %s:', (mode) => {
     drop('start it', '1.md');
     await on.file('demo', 'outbox/1.md');
     const group = groupOf(on);
-    daemon.process.kill('SIGTERM');
-    await daemon.ended;
+    await daemon.kill('SIGTERM');
     expect(groupRuns(group)).toBe(true);
     rmSync(on.session('demo'), { recursive: true, force: true });
     await until(() => !groupRuns(group), 'the end of the job');
@@ -153,8 +150,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     drop('start it', '1.md');
     await until(() => eventsOf(on, 'tool.started').length === 2, 'the wait');
     const group = groupOf(on);
-    first.process.kill('SIGKILL');
-    await first.ended;
+    await first.kill();
     drop('/cancel', '2.md');
     expect(groupRuns(group)).toBe(true);
     await serve();

@@ -10,11 +10,9 @@ async function worked(signal: 'SIGTERM' | 'SIGKILL') {
   const on = ground();
   on.config({ approvals: 'auto' });
   const daemon = await on.start(FLAGS);
-  on.sh('demo', "mkdir inbox && echo '1. Say: `echo once >> f.txt`' > inbox/1.md");
-  expect(statusOf(await on.file('demo', 'outbox/1.md'))).toBe('done');
+  expect(statusOf(await on.say('demo', '1.md', '1. Say: `echo once >> f.txt`'))).toBe('done');
   await until(() => on.events('demo').at(-1)?.type === 'reply.published', 'the last event');
-  daemon.process.kill(signal);
-  await daemon.ended;
+  await daemon.kill(signal);
   const log = join(on.session('demo'), 'events.jsonl');
   return { on, log, ran: () => readFileSync(join(on.session('demo'), 'work/f.txt'), 'utf8') };
 }
@@ -73,8 +71,7 @@ test('an end that a crash left unfinished is cut off, which the log of the daemo
     new RegExp(`Note on the event log: .*Nothing that was answered or run is lost.*${kept}`),
   );
   expect(await on.file('demo', kept)).toBe('{"v":2,"seq":');
-  on.sh('demo', 'echo /status > inbox/3.md');
-  expect(await on.file('demo', 'outbox/3.md')).not.toContain('Note on the event log');
+  expect(await on.say('demo', '3.md', '/status')).not.toContain('Note on the event log');
   expect(await on.ctl('show', 'demo')).toContain(kept);
   expect(daemon.stderr()).toContain(kept);
   expect(ran()).toBe('once\n');

@@ -1,11 +1,9 @@
-import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { listen, modelServer } from '../support/temporary.ts';
 import { odd, reference } from '../tools/mcp-setup.ts';
 import { runs } from '../tools/tool-setup.ts';
 
@@ -30,22 +28,20 @@ test('a run uses the tools of an MCP server, which is not in the folder of its s
   });
   on.sh('demo', `echo '${JSON.stringify({ mcpServers: { odd: odd() } })}' > session.json`);
   const daemon = await on.start(on.flags);
-  on.sh('demo', 'echo "say hello" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('All there.');
+  expect(await on.say('demo', '1.md', 'say hello')).toContain('All there.');
   expect(JSON.stringify(finished(on.events('demo')))).toContain('Echo: hello');
   expect(JSON.stringify(finished(on.events('demo')))).not.toContain(join(on.session('demo'), 'work'));
   expect(on.sh('demo', 'ls work/mcp')).toMatch(/^everything__get-tiny-image_[0-9a-f]{12}\.png\n$/);
   expect(JSON.stringify(finished(on.events('demo')))).toMatch(/"images":\[\{"path":"mcp\/everything__get-tiny-image_/);
   expect(daemon.stderr()).toMatch(/mcpServers\.bad/);
-  daemon.process.kill('SIGTERM');
-  expect(await daemon.ended).toBe(0);
+  expect(await daemon.kill('SIGTERM')).toBe(0);
 });
 
 test('the model is told which servers are away, and works with the others', async () => {
-  const server = await startOpenAI(() => ({ text: 'I see.' }));
+  const server = await modelServer(() => ({ text: 'I see.' }));
   const on = ground();
   on.config({ approvals: 'auto', mcpServers: { gone: { command: 'no-such-program' }, odd: odd() } });
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   on.sh('demo', 'mkdir inbox');
   let body = '';
   // On a busy machine the server may still be starting at the first call: the model is told so, and has its tools later.
@@ -56,7 +52,6 @@ test('the model is told which servers are away, and works with the others', asyn
   }
   expect(JSON.stringify(server.requests[0]?.body)).toMatch(/MCP server `gone` is not connected, its tools are missing/);
   expect(body).toContain('mcp__odd__echo');
-  await server.close();
 });
 
 test('what the SDK says on the console is a line of the log', async () => {
@@ -70,14 +65,11 @@ test('what the SDK says on the console is a line of the log', async () => {
     const { id, method } = JSON.parse(Buffer.concat(await request.toArray()).toString() || '{}');
     response.writeHead(200, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ jsonrpc: '2.0', id, result: results[method] ?? {} }));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => void server.close());
+  });
   const on = script([{ text: 'I see.' }]);
-  on.config({ mcpServers: { web: { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp` } } });
+  on.config({ mcpServers: { web: { url: `http://127.0.0.1:${await listen(server)}/mcp` } } });
   const daemon = await on.start(on.flags);
-  on.sh('demo', 'echo "look" > inbox/1.md');
-  await on.file('demo', 'outbox/1.md');
+  await on.say('demo', '1.md', 'look');
   const lines = daemon.stderr().trim().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toContainEqual(
     expect.objectContaining({ level: 'warn', text: expect.stringMatching(/^\[mcp-sdk\].*'bad'.*x-mcp-header/) }),
@@ -87,8 +79,7 @@ test('what the SDK says on the console is a line of the log', async () => {
 test('a killed daemon leaves no server behind, not even one that ignores the end of its input', async () => {
   const on = ground();
   const pids = join(on.root, 'pids');
-  const server = await startOpenAI([{ text: '', calls: call('mcp__odd__hang') }, { text: 'I looked.' }]);
-  const flags = ['--base-url', server.url, '--model', 'm'];
+  const server = await modelServer([{ text: '', calls: call('mcp__odd__hang') }, { text: 'I looked.' }]);
   on.config({
     approvals: 'auto',
     mcpServers: {
@@ -98,19 +89,17 @@ test('a killed daemon leaves no server behind, not even one that ignores the end
       memory: { ...reference('memory'), env: { MEMORY_FILE_PATH: join(on.root, 'memory.json') } },
     },
   });
-  const first = await on.start(flags);
+  const first = await on.start(server.flags);
   on.sh('demo', 'mkdir inbox; echo "hang" > inbox/1.md');
   await until(() => existsSync(`${pids}.called`), 'the call');
   const children = childrenOf(first.process.pid ?? 0);
   expect(children.length).toBeGreaterThanOrEqual(8);
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   const all = [...children, ...readFileSync(pids, 'utf8').trim().split('\n').map(Number)];
   await until(() => !all.some(runs), 'the end of all servers');
-  await on.serve(flags);
+  await on.serve(server.flags);
   expect(await on.file('demo', 'outbox/1.md')).toContain('I looked.');
   expect(on.events('demo').filter((event) => event.type === 'tool.interrupted')).toHaveLength(1);
-  await server.close();
 });
 
 /** Servers and their guards. */

@@ -1,16 +1,16 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isDaemonBlock, unwrapDataBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { ground } from '../support/daemon.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer, temporaryFolder } from '../support/temporary.ts';
 
 type Calls = Record<string, { name: string; args: unknown }>;
 
 /** A model that does what the message names, and answers with what came of it. */
 async function obedient(calls: Calls, config: object = {}) {
-  const server = await startOpenAI(({ userText, body }): Answer => {
+  const server = await modelServer(({ userText, body }): Answer => {
     const last = body.messages.findLast((one) => !isDaemonBlock(one.content ?? ''));
     if (last?.role === 'tool') return { text: `It said: ${unwrapDataBlock(last.content ?? '')}` };
     const call = Object.entries(calls).find(([word]) => userText.includes(word))?.[1];
@@ -35,11 +35,11 @@ async function obedient(calls: Calls, config: object = {}) {
       tools: found?.body.tools?.map((one) => one.function.name),
     };
   };
-  return { server, on, put, say, asked };
+  return { on, put, say, asked };
 }
 
 test('what one session remembers for all, the next run of another has in its system message, also after a kill', async () => {
-  const { server, on, say, asked } = await obedient({
+  const { on, say, asked } = await obedient({
     'for all': { name: 'remember', args: { text: 'The printer is on floor 3', scope: 'workspace' } },
     'for me': { name: 'remember', args: { text: 'Ada likes tables' } },
   });
@@ -52,29 +52,25 @@ test('what one session remembers for all, the next run of another has in its sys
     /<memory of="workspace">\n- The printer is on floor 3 \(\d{4}-\d\d-\d\d\)\n<\/memory>/,
   );
   expect(asked('hello there').system).not.toContain('Ada');
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   await on.serve();
   await say('ann', '3.md', 'hello again');
   expect(asked('hello again').system).toContain('- The printer is on floor 3');
   expect(asked('hello again').system).toContain('<memory of="session">\n- Ada likes tables');
   expect(readFileSync(join(on.root, 'MEMORY.md'), 'utf8')).toMatch(/^- The printer is on floor 3 \(.*\)\n$/);
-  await server.close();
 });
 
 test('read_also of session.json holds from the first message on', async () => {
-  const shared = mkdtempSync(join(tmpdir(), 'agentd-shared-'));
-  onTestFinished(() => rmSync(shared, { recursive: true, force: true }));
+  const shared = temporaryFolder('shared');
   writeFileSync(join(shared, 'a.txt'), 'from elsewhere');
-  const { server, on, say } = await obedient({ read: { name: 'read_file', args: { path: join(shared, 'a.txt') } } });
+  const { on, say } = await obedient({ read: { name: 'read_file', args: { path: join(shared, 'a.txt') } } });
   on.sh('ann', `echo '{ "read_also": ["${shared}"] }' > session.json`);
   await on.serve();
   expect(await say('ann', '1.md', 'read it')).toContain('It said: from elsewhere');
-  await server.close();
 });
 
 test('SOUL.md and AGENTS.md of workspace and session are instructions, work/ has its say, and a command knows its session', async () => {
-  const { server, on, put, say, asked } = await obedient(
+  const { on, put, say, asked } = await obedient(
     { where: { name: 'shell', args: { command: 'echo "$AGENTD_SESSION in $AGENTD_SESSION_FOLDER"' } } },
     { sandbox: 'none', approvals: 'auto' },
   );
@@ -91,5 +87,4 @@ test('SOUL.md and AGENTS.md of workspace and session are instructions, work/ has
   await say('bob', '1.md', 'hello');
   expect(asked('hello').system).toContain('You are Hal.\n\nWrite to in/.');
   expect(asked('hello').system).not.toMatch(/French|Tests first|out\//);
-  await server.close();
 });

@@ -1,13 +1,13 @@
 import { createHmac } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { serveHttp } from '../../src/frontends/http/index.ts';
 import { NoticeBody } from '../../src/protocol/session/notice-file.ts';
 import { ground, until } from '../support/daemon.ts';
+import { listen } from '../support/temporary.ts';
 
 const KEY = 'a key of the hook';
 
@@ -29,9 +29,8 @@ async function startHook() {
     else state.refused += 1;
     response.writeHead(state.status).end();
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  const port = await listen(server);
+  const url = `http://127.0.0.1:${port}/hook`;
   return { url, got, state };
 }
 
@@ -97,8 +96,7 @@ test('notices that a hook does not accept are sent after a restart, each once an
   const folder = join(on.root, '.agentd', 'notices');
   const files = () => readdirSync(folder).filter((name) => name.endsWith('.json'));
   await until(() => files().length === 3, 'both notices and the marks');
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   hook.state.status = 200;
   for (const name of files().filter((one) => one !== 'read.json')) {
     const file = JSON.parse(readFileSync(join(folder, name), 'utf8'));

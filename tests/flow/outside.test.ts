@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { odd } from '../tools/mcp-setup.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 
@@ -45,13 +45,12 @@ function processAt(pid: number): Process {
 test.runIf(hasSandbox)(
   'nothing that runs outside of the sandbox is in work/ or looks there for programs, not even where the daemon was started there',
   async () => {
-    const server = await startOpenAI([
+    const server = await modelServer([
       { text: '', calls: [call('shell', { command: 'sleep 120', background: true })] },
       { text: '', calls: [call('mcp__free__echo', { text: 'x' })] },
       { text: '', calls: [call('shell', { command: 'touch begun; sleep 120' })] },
       { text: 'Done.' },
     ]);
-    onTestFinished(() => server.close());
     const on = ground();
     on.config({
       ...{ sandbox: 'bwrap', approvals: 'auto' },
@@ -64,7 +63,7 @@ test.runIf(hasSandbox)(
     for (const name of ['flock', 'perl', 'sh', 'bash', 'sleep', 'head', 'dd', 'bwrap', 'env', 'node', 'find'])
       writeFileSync(join(bin, name), `#!/bin/sh\necho ${name} >>'${ran}'\n`, { mode: 0o755 });
     on.wrap.push('/bin/sh', '-c', 'cd "$0" && export PATH="$1:.:$PATH" && shift && exec "$@"', work, bin);
-    const daemon = await on.start(['--base-url', server.url, '--model', 'm']);
+    const daemon = await on.start(server.flags);
     on.sh('demo', 'mkdir -p inbox; echo "go" > inbox/1.md');
     await until(() => existsSync(join(work, 'begun')), 'the command');
     const own = readlinkSync('/proc/self/ns/pid');

@@ -7,7 +7,7 @@ import { formatLocalTime } from '../../src/base/strings.ts';
 import { runHere } from '../support/agentctl-here.ts';
 import { everything } from '../support/all.ts';
 import { type Ground, ground, type RealDaemon, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const RUNBOOK = ['--model', 'runbook'];
 /** A start costs half a second of a core; thirty are tried with AGENTD_TEST_ALL=1, all hundred with OWNERS=100. */
@@ -104,15 +104,14 @@ test('a session that was moved in with an event log ahead of the daemon raises i
 });
 
 test('a daemon that sees a higher epoch ends before its next command and writes nothing more', async () => {
-  const server = await startOpenAI([
+  const server = await modelServer([
     { text: '[Step] One\n[Step] Two', calls: call('echo one >> log') },
     { text: 'The first is there. [Done]', calls: call('echo two >> log'), hang: 'before' },
     { text: 'Go on.', calls: call('echo two >> log') },
     { text: 'Both are there. [Done]' },
   ]);
   const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const daemon = await on.start(flags);
+  const daemon = await on.start(server.flags);
   on.sh('demo', 'mkdir inbox && echo "write two lines" > inbox/1.md');
   await server.arrived(2);
   writeFileSync(ownerFile(on), JSON.stringify({ ...ownerOf(on), epoch: 7, pid: 1 }));
@@ -122,11 +121,10 @@ test('a daemon that sees a higher epoch ends before its next command and writes 
   expect(daemon.stderr()).toContain('names process 1 on ');
   expect([on.events('demo').length, readFileSync(ownerFile(on), 'utf8')]).toEqual(before);
   expect(on.sh('demo', 'cat work/log')).toBe('one\n');
-  await on.serve(flags);
+  await on.serve(server.flags);
   await on.file('demo', 'outbox/1.md');
   expect(on.sh('demo', 'cat work/log')).toBe('one\ntwo\n');
   expect([ownerOf(on).epoch, epochs(on, 'demo')]).toEqual([8, [1, 8]]);
-  await server.close();
 });
 
 test('a message dropped to a daemon that lost the workspace stays where it is', async () => {
@@ -209,22 +207,20 @@ test('a daemon beside which another one owns the workspace, with the same epoch,
 });
 
 test('a command that outlives the daemon does not keep the lock', async () => {
-  const server = await startOpenAI([{ text: '', calls: call('echo $$ > pid; exec sleep 300') }, { text: 'ok' }]);
+  const server = await modelServer([{ text: '', calls: call('echo $$ > pid; exec sleep 300') }, { text: 'ok' }]);
   const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const first = await on.start(flags);
+  const first = await on.start(server.flags);
   on.sh('demo', 'mkdir inbox && echo "sleep" > inbox/1.md');
   const pid = Number(await until(() => readIf(join(on.session('demo'), 'work/pid')), 'the pid'));
   await ended(first, 'SIGKILL');
   try {
     const listing = spawnSync('ls', ['-l', `/proc/${pid}/fd`], { encoding: 'utf8' });
     expect([listing.status, listing.stdout.includes('.agentd/lock')]).toEqual([0, false]);
-    await on.serve(flags);
+    await on.serve(server.flags);
     expect(ownerOf(on).epoch).toBe(2);
   } finally {
     process.kill(pid, 'SIGKILL');
   }
-  await server.close();
 });
 
 test('an owner that was stopped for a while is still the owner, and goes on', async () => {

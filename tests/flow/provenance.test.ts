@@ -2,7 +2,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const KEY = 'sk-flow-0123456789/abcdef+XYZ';
 const EXTRA = 'extra-secret-value-42';
@@ -23,7 +24,7 @@ test('a key is in no file but those a person put it into: not in the event log, 
     { text: `So it is ${KEY}. [Done]` },
     { text: `Again ${KEY}.` },
   ];
-  const server = await startOpenAI(asked);
+  const server = await modelServer(asked);
   const on = ground();
   on.config({
     model: { base_url: server.url, name: 'm', api_key_env: 'MY_KEY' },
@@ -33,13 +34,11 @@ test('a key is in no file but those a person put it into: not in the event log, 
   });
   on.sh('demo', `mkdir -p inbox work; echo '${KEY}' > work/key.txt; printf '${KEY} %.0s' {1..2000} > work/long.txt`);
   const daemon = await on.serve([], { MY_KEY: KEY, EXTRA });
-  on.sh('demo', `echo 'use ${KEY}, and ${EXTRA}' > inbox/1.md`);
-  expect(await on.file('demo', 'outbox/1.md')).toContain('So it is [redacted: MY_KEY].');
+  expect(await on.say('demo', '1.md', `use ${KEY}, and ${EXTRA}`)).toContain('So it is [redacted: MY_KEY].');
   on.sh('demo', `echo '{"${KEY}": 5}' > session.json; echo '{"${KEY}": 5, "text": "x"}' > inbox/2.json`);
   expect(await on.file('demo', 'outbox/2.json')).toContain('unknown key \\"…\\"');
   // Settings are read where a session begins to work.
-  on.sh('demo', 'echo again > inbox/3.md');
-  expect(await on.file('demo', 'outbox/3.md')).toContain('unknown key "…"');
+  expect(await on.say('demo', '3.md', 'again')).toContain('unknown key "…"');
   on.sh('demo', `echo '{"x-${KEY}": 5}' > session.json; echo again > inbox/4.md`);
   // The settings may be read again before the message is: then the waiting run goes on and has the message join it.
   await until(() => on.sh('demo', 'cat outbox/*.md').includes('Again [redacted: MY_KEY].'), 'the answer');
@@ -57,5 +56,4 @@ test('a key is in no file but those a person put it into: not in the event log, 
   expect(on.sh('demo', 'cat done/*1.md work/said.txt')).toBe(`use ${KEY}, and ${EXTRA}\n[redacted: MY_KEY]\n`);
   expect(JSON.stringify(server.requests.map((one) => one.body))).not.toContain(KEY);
   expect(JSON.stringify(on.events('demo'))).toMatch(/the token \[redacted: (?:EXTRA|bad\.Authorization)\] is wrong/);
-  await server.close();
 });

@@ -2,24 +2,22 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 /** An endpoint that says how many requests there were, and a workspace whose daemon talks to it. */
 async function counting() {
   let count = 0;
-  const server = await startOpenAI(() => ({ text: `answer ${++count}` }));
-  return { on: ground(), flags: ['--base-url', server.url, '--model', 'count'], server };
+  const server = await modelServer(() => ({ text: `answer ${++count}` }));
+  return { on: ground(), flags: ['--base-url', server.url, '--model', 'count'] };
 }
 
 test('a file moved back from done/ gets a reply: done once more, or the reason why not', async () => {
-  const { on, flags, server } = await counting();
+  const { on, flags } = await counting();
   const first = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('answer 1');
+  expect(await on.say('demo', '1.md', 'hello')).toContain('answer 1');
   on.sh('demo', 'mv done/*-1.md inbox/again.md');
   expect(await on.file('demo', 'outbox/again.md')).toContain('answer 2');
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   on.sh('demo', 'mv done/*-again.md inbox/again.md');
   await on.serve(flags);
   const refused = await on.file('demo', 'outbox/again-2.md');
@@ -27,11 +25,10 @@ test('a file moved back from done/ gets a reply: done once more, or the reason w
   expect(inFolder(join(on.session('demo'), 'rejected')).sort()).toEqual(['again.md', 'again.md.why.json']);
   on.sh('demo', 'cp -p rejected/again.md inbox/again.md');
   expect(await on.file('demo', 'outbox/again-3.md')).toContain('answer 3');
-  await server.close();
 });
 
 test('a copy that keeps its time and gets the inode of the one before is a message of its own', async (it) => {
-  const { on, flags, server } = await counting();
+  const { on, flags } = await counting();
   await on.serve(flags);
   on.sh('demo', 'mkdir inbox && echo hello > ../note.md && touch -d 2026-01-01 ../note.md');
   const inodes = new Set<number>();
@@ -43,16 +40,13 @@ test('a copy that keeps its time and gets the inode of the one before is a messa
     inodes.add(statSync(join(on.session('demo'), 'done', inFolder(join(on.session('demo'), 'done'))[0] ?? '')).ino);
   }
   if (inodes.size === 5) it.skip('this file system gave no inode out again');
-  await server.close();
 });
 
 test('a session that is copied into the workspace is left alone until the copy is whole, then its message is answered', async () => {
-  const { on, flags, server } = await counting();
+  const { on, flags } = await counting();
   const first = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo hello > inbox/1.md');
-  await on.file('demo', 'outbox/1.md');
-  first.process.kill('SIGTERM');
-  await first.ended;
+  await on.say('demo', '1.md', 'hello');
+  await first.kill('SIGTERM');
   on.sh('demo', 'echo again > inbox/2.md && mkdir -p work/many && cp -r . ../../backup');
   on.sh('demo', 'rm inbox/2.md');
   await on.serve(flags);
@@ -65,5 +59,4 @@ test('a session that is copied into the workspace is left alone until the copy i
     await new Promise((done) => setTimeout(done, 200));
   }
   expect(await on.file('copy', 'outbox/2.md')).toContain('answer 2');
-  await server.close();
 }, 60_000);

@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type Ground, ground, until } from '../support/daemon.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 /** Every file of the session with its bytes, `live` excepted. */
 function filesOf(on: Ground): Record<string, string> {
@@ -18,17 +19,15 @@ async function expectUnchangedByStarts(on: Ground, flags: string[]): Promise<voi
   for (let start = 0; start < 2; start++) {
     const daemon = await on.start(flags);
     await until(() => on.status()?.pid === daemon.process.pid, 'the status of this daemon');
-    daemon.process.kill('SIGTERM');
-    await daemon.ended;
+    await daemon.kill('SIGTERM');
     expect(filesOf(on)).toEqual(before);
   }
 }
 
 async function scripted(answers: Answer[]) {
-  const server = await startOpenAI(({ index }) => answers[index] ?? { text: '[Done]' });
-  onTestFinished(() => server.close());
+  const server = await modelServer(({ index }) => answers[index] ?? { text: '[Done]' });
   const on = ground();
-  return { on, flags: ['--base-url', server.url, '--model', 'm'] };
+  return { on, flags: server.flags };
 }
 
 const write = { name: 'write_file', args: JSON.stringify({ path: 'pages.txt', content: '1' }) };
@@ -40,11 +39,9 @@ test('two more starts change no file of a session whose shelved plan was taken u
   ]);
   on.config({ version: 1, limits: { iterations: 1 } });
   const daemon = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo "write a report" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('iterations');
+  expect(await on.say('demo', '1.md', 'write a report')).toContain('iterations');
   const id = on.plan('demo')?.id;
-  on.sh('demo', 'echo /new > inbox/2.md');
-  await on.file('demo', 'outbox/2.md');
+  await on.say('demo', '2.md', '/new');
   expect(on.plan('demo')).toBeUndefined();
   on.sh('demo', `echo "/continue ${id}" > inbox/3.md`);
   await on.file('demo', 'outbox/3.md');
@@ -52,8 +49,7 @@ test('two more starts change no file of a session whose shelved plan was taken u
   // Its last event is no reply, so each start opens it.
   on.sh('demo', `sed -i 's/"Write it"/"Write it well"/' plan.json`);
   await until(() => on.events('demo').at(-1)?.type === 'plan.edited', 'the edit in the event log');
-  daemon.process.kill('SIGTERM');
-  await daemon.ended;
+  await daemon.kill('SIGTERM');
   await expectUnchangedByStarts(on, flags);
 });
 
@@ -69,20 +65,15 @@ test('the reasoning that an endpoint wants back with a call goes back to it, als
     },
     { text: 'Written.' },
   ];
-  const server = await startOpenAI(({ index, body }) =>
+  const server = await modelServer(({ index, body }) =>
     body.messages.some((one) => one.tool_calls && Reflect.get(one, 'reasoning_content') !== 'I look first.')
       ? { status: 400, body: { error: { message: 'Invalid conversation' } } }
       : (answers[index] ?? { text: 'Still there.' }),
   );
-  onTestFinished(() => server.close());
   const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const daemon = await on.start(flags);
-  on.sh('demo', 'mkdir inbox && echo "write it" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('Written.');
-  daemon.process.kill('SIGKILL');
-  await daemon.ended;
-  await on.serve(flags);
-  on.sh('demo', 'echo "is it there?" > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toContain('Still there.');
+  const daemon = await on.start(server.flags);
+  expect(await on.say('demo', '1.md', 'write it')).toContain('Written.');
+  await daemon.kill();
+  await on.serve(server.flags);
+  expect(await on.say('demo', '2.md', 'is it there?')).toContain('Still there.');
 });

@@ -1,20 +1,19 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Plan } from '../../src/protocol/session/plan.ts';
 import { type Ground, ground, statusOf, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 /** A daemon with a command in flight, and an editor that holds the plan as it was then and never reads it again. */
 async function inFlight() {
-  const server = await startOpenAI(({ index }) => {
+  const server = await modelServer(({ index }) => {
     const wait = { name: 'shell', args: JSON.stringify({ command: 'until [ -e go ]; do sleep 0.1; done' }) };
     if (index === 0) return { text: '[Step] Look around\n[Step] Write it', calls: [wait] };
     return { text: '[Done]' };
   });
-  onTestFinished(() => server.close());
   const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
+  const flags = server.flags;
   on.config({ version: 1, limits: { iterations: 40 } });
   const daemon = await on.start(flags);
   on.sh('demo', 'mkdir inbox && echo "write a report" > inbox/1.md');
@@ -46,8 +45,7 @@ test('a buffer saved again and again beside a command and a kill -9 ends as it w
   await until(() => edits(on) === 2, 'the second save in the event log');
   await until(() => words(on)?.includes('SECOND'), 'the second save in the plan');
   expect(words(on)).toEqual(['Look around', 'Write it', 'FIRST', 'SECOND']);
-  daemon.process.kill('SIGKILL');
-  await daemon.ended;
+  await daemon.kill();
   // The file is as the editor left it: the event log is ahead of it.
   save(on, buffer, 'FIRST', 'SECOND');
   await on.serve(flags);
@@ -71,8 +69,7 @@ test('a plan.json that is not UTF-8 is left as it is, no letter of the plan chan
   writeFileSync(path, latin);
   const isReported = () => on.events('demo').some((event) => event.type === 'plan.edited' && event.ignored.length > 0);
   await until(isReported, 'what is wrong with the save');
-  on.sh('demo', 'echo /status > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toMatch(
+  expect(await on.say('demo', '2.md', '/status')).toMatch(
     /plan.json is not UTF-8 text: line 5, column \d+: byte 0xfc cannot be read. Save it as UTF-8/,
   );
   expect(readFileSync(path)).toEqual(latin);

@@ -1,17 +1,17 @@
 import * as fs from 'node:fs';
 import { join, resolve } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { Occurrence, occurrenceName } from '../../src/protocol/schedules/schedule.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const PRELOAD = resolve('tests/flow/kill-at-write.preload.mjs');
 
 async function withModel(calls: Answer['calls'] = []) {
-  const server = await startOpenAI(() => ({ text: calls.length > 0 ? 'looking' : 'nothing new [Done]', calls }));
-  onTestFinished(() => server.close());
+  const server = await modelServer(() => ({ text: calls.length > 0 ? 'looking' : 'nothing new [Done]', calls }));
   const on = ground();
-  return { on, flags: ['--base-url', server.url, '--model', 'm'] };
+  return { on, flags: server.flags };
 }
 
 /** A schedule that became due a moment ago, while no daemon ran. */
@@ -83,15 +83,12 @@ test('"/wait" pauses a run that goes on by itself, "/remind" comes back with the
   const { on, flags } = await withModel([{ name: 'list_files', args: '{"path":"."}' }]);
   on.config({ limits: { iterations: 1 } });
   await on.serve(flags);
-  on.sh('demo', 'mkdir -p inbox && echo "look around" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('status: paused');
-  on.sh('demo', 'echo "/wait 1s" > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toMatch(/already paused[\s\S]*Planned for \d{4}/);
+  expect(await on.say('demo', '1.md', 'look around')).toContain('status: paused');
+  expect(await on.say('demo', '2.md', '/wait 1s')).toMatch(/already paused[\s\S]*Planned for \d{4}/);
   await until(() => on.events('demo').some(({ type }) => type === 'run.resumed'), 'the run to go on');
 
   const asked = { text: '/remind 1s look at the mail', from: 'Ada', rights: { role: 'send' } };
-  on.sh('notes', `mkdir -p inbox && echo '${JSON.stringify(asked)}' > inbox/1.json`);
-  await on.file('notes', 'outbox/1.json');
+  await on.say('notes', '1.json', JSON.stringify(asked));
   const reminder = await until(
     () => on.events('notes').find((event) => event.type === 'message.received' && event.id.startsWith('schedule.')),
     'the reminder',
@@ -104,6 +101,7 @@ test('"/wait" pauses a run that goes on by itself, "/remind" comes back with the
   const left = () => inFolder(join(on.root, 'schedules')).filter((name) => name.endsWith('.json'));
   await until(() => left().length === 0, 'both files to be gone');
 
-  on.sh('notes', 'echo "/remind me of nothing" > inbox/3.md');
-  expect(await on.file('notes', 'outbox/3.md')).toMatch(/status: rejected[\s\S]*Expected \/remind with a time to come/);
+  expect(await on.say('notes', '3.md', '/remind me of nothing')).toMatch(
+    /status: rejected[\s\S]*Expected \/remind with a time to come/,
+  );
 }, 60_000);

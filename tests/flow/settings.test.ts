@@ -2,14 +2,14 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ground, inFolder, statusOf, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const BROKEN = '{\n  "permissions": [{ "deny": "shell" }],\n  "approvals": "auto",\n}\n';
 const DENY = '{ "permissions": [{ "deny": "shell(touch *)" }] }';
 
 /** A model that runs what it is told to, and then says what came of it. */
 async function shellModel() {
-  const server = await startOpenAI(({ body }) => {
+  const server = await modelServer(({ body }) => {
     const last = body.messages.findLast((one) => one.role !== 'user');
     if (last?.role === 'tool') return { text: `It says: ${last.content}` };
     const command = body.messages.findLast((one) => one.role === 'user' && /^(echo|touch) /.test(one.content ?? ''));
@@ -20,19 +20,17 @@ async function shellModel() {
   });
   const on = ground();
   const settings = (text: string, name = 'demo') => writeFileSync(`${on.session(name)}/session.json`, text);
-  return { server, on, settings, flags: ['--base-url', server.url, '--model', 'm'] };
+  return { on, settings, flags: server.flags };
 }
 
 test('after a restart with a broken session.json the session waits and says so, and goes on once it is fixed', async () => {
-  const { server, on, settings, flags } = await shellModel();
+  const { on, settings, flags } = await shellModel();
   on.sh('demo', 'mkdir inbox');
   settings(DENY);
   const first = await on.start(flags);
-  on.sh('demo', 'echo "touch one" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('denied');
+  expect(await on.say('demo', '1.md', 'touch one')).toContain('denied');
   settings(`${DENY},`);
-  on.sh('demo', 'echo "touch two" > inbox/2.md');
-  const reply = await on.file('demo', 'outbox/2.md');
+  const reply = await on.say('demo', '2.md', 'touch two');
   expect(reply).toContain('denied');
   expect(reply).toMatch(/last valid settings remain in force.*demo\/session\.json is not JSON: line 1, column 50/s);
   await until(() => on.status()?.settings.sessions[0]?.from === 'last good', 'the status says so');
@@ -40,12 +38,10 @@ test('after a restart with a broken session.json the session waits and says so, 
     for (const words of [['list'], ['show', 'demo'], ['status']]) expect(await on.ctl(...words)).toMatch(pattern);
   };
   await say(/demo\/session\.json is not JSON: line 1, column 50: .*The last valid settings remain in force\./s);
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   await say(/demo\/session\.json is not JSON: line 1, column 50: .*wait until it is fixed/s);
   await on.serve(flags);
-  on.sh('demo', 'echo "touch three" > inbox/3.md');
-  const waits = await on.file('demo', 'outbox/3.md');
+  const waits = await on.say('demo', '3.md', 'touch three');
   expect(statusOf(waits)).toBe('waiting');
   expect(waits).toContain('demo/session.json is not JSON: line 1, column 50');
   await until(() => on.status()?.settings.sessions[0]?.from === 'nothing', 'the status says so');
@@ -53,11 +49,10 @@ test('after a restart with a broken session.json the session waits and says so, 
   settings(DENY);
   expect(await on.file('demo', 'outbox/settings.md')).toContain('denied');
   expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
-  await server.close();
 });
 
 test('a family whose root has such settings waits, and goes on with its children', async () => {
-  const server = await startOpenAI(({ userText, body }) => {
+  const server = await modelServer(({ userText, body }) => {
     const last = body.messages.findLast((one) => one.role !== 'user');
     if (userText.includes('Do this one step')) {
       if (last) return { text: 'the child is done' };
@@ -67,7 +62,7 @@ test('a family whose root has such settings waits, and goes on with its children
     return { text: 'I give it away.', calls: [{ name: 'spawn', args: JSON.stringify({ task: userText }) }] };
   });
   const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   on.sh('demo', 'mkdir inbox && echo "find x" > inbox/1.md');
   await server.arrived(2);
   writeFileSync(`${on.session('demo')}/session.json`, BROKEN);
@@ -79,15 +74,13 @@ test('a family whose root has such settings waits, and goes on with its children
   );
   writeFileSync(`${on.session('demo')}/session.json`, '{}');
   expect(await on.file('demo', 'outbox/settings.md')).toContain('the child is done');
-  await server.close();
 });
 
 test('settings saved in place hold for the very next call, and the log and the status say so', async () => {
-  const { server, on, settings, flags } = await shellModel();
+  const { on, settings, flags } = await shellModel();
   on.sh('demo', 'mkdir inbox');
   const daemon = await on.start(flags);
-  on.sh('demo', 'echo "touch one" > inbox/1.md');
-  await on.file('demo', 'outbox/1.md');
+  await on.say('demo', '1.md', 'touch one');
   on.sh('demo', `: > session.json; sleep 0.05; echo '${DENY}' > session.json`);
   on.sh('demo', 'echo "touch two" > inbox/2.md');
   expect(await on.file('demo', 'outbox/2.md')).toContain('denied');
@@ -110,32 +103,28 @@ test('settings saved in place hold for the very next call, and the log and the s
     from: 'file',
     fault: null,
   });
-  await server.close();
 });
 
 test('after a restart with a broken agentd.json the daemon runs, sessions wait and say so, and go on once it is fixed', async () => {
-  const { server, on, flags } = await shellModel();
+  const { on, flags } = await shellModel();
   const deny = { permissions: [{ deny: 'shell' }] };
   on.config(deny);
   const first = await on.start(flags);
   writeFileSync(`${on.root}/agentd.json`, '{ "sandbox": ');
-  on.sh('demo', 'mkdir inbox && echo "touch one" > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('denied');
+  expect(await on.say('demo', '1.md', 'touch one')).toContain('denied');
   await until(() => on.status()?.settings.from === 'last good', 'the status says so');
   const say = async (pattern: RegExp) => {
     for (const words of [['list'], ['show', 'demo'], ['status']]) expect(await on.ctl(...words)).toMatch(pattern);
   };
   await say(/agentd\.json is not JSON: line 1, column 14.*The last valid settings remain in force\./s);
   expect(await on.ctl('status')).toContain('the last valid ones');
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   await say(/agentd\.json is not JSON: line 1, column 14.*wait until it is fixed/s);
   const second = await on.start(flags);
   expect(second.stderr()).toMatch(
     /"agentd\.json is not JSON: line 1, column 14.*sessions that use it wait.*Fix the file/s,
   );
-  on.sh('demo', 'echo "touch two" > inbox/2.md');
-  const waits = await on.file('demo', 'outbox/2.md');
+  const waits = await on.say('demo', '2.md', 'touch two');
   expect(statusOf(waits)).toBe('waiting');
   expect(waits).toContain('agentd.json is not JSON: line 1, column 14');
   await say(/agentd\.json is not JSON: line 1, column 14.*wait until it is fixed/s);
@@ -150,11 +139,10 @@ test('after a restart with a broken agentd.json the daemon runs, sessions wait a
   expect(await on.ctl('status')).toContain('Broken:    agentd.json is not JSON');
   expect(inFolder(`${on.session('demo')}/work`)).toEqual([]);
   expect(inFolder(`${on.root}/.agentd`).filter((name) => name.includes('good'))).toEqual([]);
-  await server.close();
 });
 
 test('no key goes to an address that only session.json names, until agentd.json lists the key that it names', async () => {
-  const foreign = await startOpenAI(({ headers }) =>
+  const foreign = await modelServer(({ headers }) =>
     headers.authorization === 'Bearer theirs' ? { text: 'Welcome.' } : { status: 401, text: 'who are you?' },
   );
   const on = ground();
@@ -163,19 +151,15 @@ test('no key goes to an address that only session.json names, until agentd.json 
   on.config(common);
   await on.serve([], { COMMON: 'common', OPENAI_API_KEY: 'openai', THEIRS: 'theirs' });
   settings({ base_url: foreign.url });
-  on.sh('demo', 'mkdir inbox; echo hello > inbox/1.md');
-  expect(await on.file('demo', 'outbox/1.md')).toContain('No key was sent: only session.json names this address');
+  expect(await on.say('demo', '1.md', 'hello')).toContain('No key was sent: only session.json names this address');
   settings({ base_url: foreign.url, api_key_env: 'COMMON' });
-  on.sh('demo', 'echo hello > inbox/2.md');
-  expect(await on.file('demo', 'outbox/2.md')).toContain('not in "secrets" of agentd.json');
+  expect(await on.say('demo', '2.md', 'hello')).toContain('not in "secrets" of agentd.json');
   expect(await on.ctl('settings', 'demo')).toMatch(/model\.api_key_env +session\.json +"\(not sent to this address\)"/);
   expect(await on.ctl('doctor')).toMatch(/demo\/session\.json: The variable named in .* is not in "secrets"/);
   settings({ base_url: foreign.url, api_key_env: 'THEIRS' });
   on.config({ ...common, secrets: ['THEIRS'] });
-  on.sh('demo', 'echo hello > inbox/3.md');
-  expect(await on.file('demo', 'outbox/3.md')).toContain('Welcome.');
+  expect(await on.say('demo', '3.md', 'hello')).toContain('Welcome.');
   expect(foreign.requests.map(({ headers }) => headers.authorization)).toEqual([undefined, 'Bearer theirs']);
-  await foreign.close();
 });
 
 test('a daemon with --config and a path from its own folder: every command knows which file it reads', async () => {

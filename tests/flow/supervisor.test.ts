@@ -6,7 +6,8 @@ import type { EventOf, EventType } from '../../src/protocol/session/event.ts';
 import { oftenOnly } from '../support/all.ts';
 import { ground as bareGround, type Ground, groupRuns, type RealDaemon, statusOf, until } from '../support/daemon.ts';
 import type { DaemonHere } from '../support/daemon-here.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 
 let sandbox: 'none' | 'bwrap' = 'none';
@@ -46,28 +47,26 @@ type Killed = {
 
 /** A daemon that was killed while a command ran: `begun` is in `work/` by then, so that the command is past its first line. */
 async function killed(command: string, then: Answer[], timeout_s?: number): Promise<Killed> {
-  const server = await startOpenAI([
+  const server = await modelServer([
     { text: '', calls: shell(`echo begun | tee begun; ${command}`, timeout_s) },
     ...then,
   ]);
   const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const daemon = await on.start(flags);
+  const daemon = await on.start(server.flags);
   on.sh('demo', 'mkdir inbox && echo "do it" > inbox/1.md');
   await until(
     () => textIn(join(on.session('demo'), 'work/begun')) !== '' && textIn(join(first(on), 'out')) !== '',
     'the command',
   );
-  daemon.process.kill('SIGKILL');
-  await daemon.ended;
+  await daemon.kill();
   const group = Number(textIn(join(first(on), 'pid')).split(' ')[0]);
   // A signal to the group 0 would end the tests.
   if (!(group > 1)) throw new Error('the supervisor has not said who it is');
   return {
     on,
     // What the next daemon makes of it is the same in this process, and costs half a second of a core less.
-    again: () => on.serve(flags),
-    start: () => on.start(flags),
+    again: () => on.serve(server.flags),
+    start: () => on.start(server.flags),
     group,
     reported: (n) => JSON.stringify(server.requests[n]?.body ?? null),
   };
@@ -236,8 +235,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     const it = await killed(`${UNTIL_GO}; echo done >> executions`, [DONE]);
     const second = await it.start();
     await until(() => eventsOf(it.on, 'recovery.started').length > 0, 'the recovery');
-    second.process.kill('SIGKILL');
-    await second.ended;
+    await second.kill();
     it.on.sh('demo', 'touch work/go');
     await it.again();
     expect(await it.on.file('demo', 'outbox/1.md')).toContain('All done.');
@@ -246,7 +244,7 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
   });
 
   test('folders of calls go once their end is in the event log; others in tools/ are left alone', async () => {
-    const server = await startOpenAI([
+    const server = await modelServer([
       { text: '', calls: shell('echo one') },
       { text: '', calls: shell('echo two') },
       DONE,
@@ -255,35 +253,30 @@ describe.each(oftenOnly(modes, ['none']))('with the sandbox on %s:', (mode) => {
     mkdirSync(join(on.session('demo'), 'inbox'), { recursive: true });
     mkdirSync(join(on.session('demo'), 'tools/mine'), { recursive: true });
     mkdirSync(join(on.session('demo'), 'tools/0.0'), { recursive: true });
-    await on.serve(['--base-url', server.url, '--model', 'm']);
-    on.sh('demo', 'echo "do it" > inbox/1.md');
-    expect(await on.file('demo', 'outbox/1.md')).toContain('All done.');
+    await on.serve(server.flags);
+    expect(await on.say('demo', '1.md', 'do it')).toContain('All done.');
     await until(() => readdirSync(join(on.session('demo'), 'tools')).join() === 'mine', 'the folders to go');
-    await server.close();
   });
 
   test('a check that was still at work is taken up as well, and holds the claim to its result', async () => {
     const wish = { command: `echo checked >> executions; ${UNTIL_GO}; exit 0` };
     const plan = { name: 'plan', args: JSON.stringify({ command: 'update', step: 'step_1', done_when: [wish] }) };
-    const server = await startOpenAI([
+    const server = await modelServer([
       { text: '[Step] Fetch', calls: shell('true') },
       { text: '', calls: [plan] },
       { text: 'Fetched. [Done]' },
       { text: 'All done.' },
     ]);
     const on = ground();
-    const flags = ['--base-url', server.url, '--model', 'm'];
-    const daemon = await on.start(flags);
+    const daemon = await on.start(server.flags);
     on.sh('demo', 'mkdir inbox && echo "do it" > inbox/1.md');
     await until(() => executions(on) !== '', 'the check');
-    daemon.process.kill('SIGKILL');
-    await daemon.ended;
-    await on.serve(flags);
+    await daemon.kill();
+    await on.serve(server.flags);
     await until(() => eventsOf(on, 'recovery.started').length > 0, 'the recovery');
     on.sh('demo', 'touch work/go');
     await on.file('demo', 'outbox/1.md');
     expect(executions(on)).toBe('checked\n');
     expect(on.plan('demo')?.steps[0]?.status).toBe('completed');
-    await server.close();
   });
 });

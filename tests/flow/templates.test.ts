@@ -19,8 +19,7 @@ function setup() {
 test('a template that is dropped as a message is worked through by the runbook model, its checks included', async () => {
   const at = setup();
   await at.serve();
-  at.sh('demo', `echo '/run weekly-report city="New York"' > inbox/1.md`);
-  const reply = await at.file('demo', 'outbox/1.md');
+  const reply = await at.say('demo', '1.md', '/run weekly-report city="New York"');
   expect(statusOf(reply)).toBe('done');
   expect(at.plan('demo')).toMatchObject({
     goal: "A report on the week's weather of a city",
@@ -43,8 +42,7 @@ test('a check that fails stops the runbook model at that step, and "continue" tr
     '1. Pick: `grep -h Rome weather.csv > rows.csv || true`\n   - done when: {"file": "work/rows.csv", "min_bytes": 1}\n2. Count: `wc -l rows.csv`\n3. End: `true`\n',
   );
   await at.serve();
-  at.sh('demo', 'echo "/run pick" > inbox/1.md');
-  expect(statusOf(await at.file('demo', 'outbox/1.md'))).toBe('waiting');
+  expect(statusOf(await at.say('demo', '1.md', '/run pick'))).toBe('waiting');
   expect(at.plan('demo')?.steps.map((step) => step.status)).toEqual(['blocked', 'pending', 'pending']);
   at.sh('demo', 'echo "Rome,Mo,9" >> work/weather.csv; echo continue > inbox/2.md');
   expect(statusOf(await at.file('demo', 'outbox/2.md'))).toBe('done');

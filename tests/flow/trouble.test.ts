@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { limitsWithin } from '../../src/daemon/host/run-limits.ts';
 import { AGENTD, type Ground, ground, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
 import { smallDisk, whyNoMount } from '../support/small-disk.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const isRoot = process.getuid?.() === 0;
 const noMount = whyNoMount();
@@ -20,32 +20,27 @@ function ask(on: Ground, name: string): void {
 const STACK = /\\n\s+at /;
 
 test('one session is corrupt, one flooded, one blocked, one has a tool that floods, and a fifth is answered', async () => {
-  const server = await startOpenAI((request) =>
+  const server = await modelServer((request) =>
     request.userText.includes('noise') && request.body.messages.at(-1)?.role === 'user'
       ? { text: '', calls: [{ name: 'shell', args: JSON.stringify({ command: 'yes flood' }) }] }
       : { text: `re: ${request.userText}` },
   );
   const on = ground();
-  const flags = ['--base-url', server.url, '--model', 'm'];
-  const first = await on.start(flags);
-  on.sh('corrupt', 'mkdir inbox && echo hi > inbox/1.md');
-  await on.file('corrupt', 'outbox/1.md');
-  first.process.kill('SIGTERM');
-  await first.ended;
+  const first = await on.start(server.flags);
+  await on.say('corrupt', '1.md', 'hi');
+  await first.kill('SIGTERM');
   on.sh('corrupt', `rm -f snapshot.json && sed -i '2s/hi/ho/' events.jsonl && echo again > inbox/2.md`);
   on.sh('blocked', 'mkdir -p inbox && echo hi > inbox/1.md && ln -s /etc outbox');
   on.sh('flooded', 'mkdir -p inbox && for n in $(seq 1500); do echo /status > inbox/$n.md; done');
   on.sh('noisy', 'mkdir -p inbox && echo "make noise" > inbox/1.md');
-  const daemon = await on.start(flags);
+  const daemon = await on.start(server.flags);
   await until(() => on.events('noisy').some((event) => event.type === 'tool.started'), 'the tool');
-  on.sh('fifth', 'mkdir inbox && echo hello > inbox/1.md');
-  expect(await on.file('fifth', 'outbox/1.md')).toContain('re: hello');
+  expect(await on.say('fifth', '1.md', 'hello')).toContain('re: hello');
   await until(() => troubleOf(on, 'corrupt') && troubleOf(on, 'blocked'), 'both in status.json');
   expect(troubleOf(on, 'corrupt')).toMatchObject({ is: 'quarantined', why: expect.stringContaining('events.jsonl') });
   expect(troubleOf(on, 'blocked')).toMatchObject({ is: 'blocked', why: expect.stringContaining('must be a folder') });
   expect(fs.readdirSync('/etc')).not.toContain('read');
   expect(daemon.stderr()).not.toMatch(STACK);
-  await server.close();
 });
 
 test('a quarantined session is served again when its record was put right, without a restart', async () => {
@@ -53,8 +48,7 @@ test('a quarantined session is served again when its record was put right, witho
   on.sh('demo', 'mkdir inbox && echo /status > inbox/1.md');
   const first = await on.start();
   await on.file('demo', 'outbox/1.md');
-  first.process.kill('SIGKILL');
-  await first.ended;
+  await first.kill();
   on.sh(
     'demo',
     `rm -f snapshot.json && cp events.jsonl good && sed -i '2s/status/stotus/' events.jsonl && echo /status > inbox/2.md`,
@@ -100,13 +94,13 @@ test.each([
   ['AGENTS.md of the session grows too', 'head -c 1100000 /dev/zero > AGENTS.md', 'rm AGENTS.md', true],
 ])('%s beside a command: the command ends by itself, and the event log says so', async (_what, harm, fix, blocks) => {
   const command = 'touch begun; until test -e go; do sleep 0.05; done; echo over >> log';
-  const server = await startOpenAI([
+  const server = await modelServer([
     { text: '[Step] a', calls: [{ name: 'shell', args: JSON.stringify({ command }) }] },
     { text: 'a is there [Done]' },
     { text: 'Hello to you.' },
   ]);
   const on = ground();
-  await on.serve(['--base-url', server.url, '--model', 'm']);
+  await on.serve(server.flags);
   on.sh('demo', 'mkdir inbox && echo "do a" > inbox/1.md');
   await on.file('demo', 'work/begun');
   on.sh('demo', `${harm} && echo hello > inbox/2.md`);
@@ -124,7 +118,6 @@ test.each([
   expect(on.sh('demo', 'cat work/log')).toBe('over\n');
   expect(on.events('demo').filter(({ type }) => type === 'tool.interrupted' || type === 'daemon.stopped')).toEqual([]);
   await until(() => on.status()?.trouble.total === 0, 'a status without trouble');
-  await server.close();
 });
 
 test('with 128 open files a daemon serves 140 sessions at once', async () => {
@@ -154,8 +147,9 @@ test('limits on open files and on the size of a file are named where they bite, 
   const on = ground();
   on.wrap.push('bash', '-c', 'ulimit -f 200; exec 70>/dev/null; ulimit -n 64 && exec "$@"', 'bash');
   const daemon = await on.start(['--model', 'runbook']);
-  on.sh('demo', "mkdir inbox && echo '1. Look: `date`' > inbox/1.md");
-  expect(await on.file('demo', 'outbox/1.md')).toContain('the limit on open files is too low. Raise it (ulimit -n)');
+  expect(await on.say('demo', '1.md', '1. Look: `date`')).toContain(
+    'the limit on open files is too low. Raise it (ulimit -n)',
+  );
   expect(daemon.stderr()).toMatch(/disk reserve.*EFBIG/);
 });
 

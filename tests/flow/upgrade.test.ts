@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { isDaemonBlock } from '../../src/protocol/session/prompt-tags.ts';
 import { encodeLineWithCrc, parseCheckedLine } from '../../src/store/event-log/log-lines.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
@@ -8,7 +8,8 @@ import { readLiveOwner } from '../../src/store/workspace/owner-file.ts';
 import { filesIn, type Setup, setup } from '../support/agentctl.ts';
 import { inFolder, until } from '../support/daemon.ts';
 import { buildOlderRelease, runProgram, whyNoOlderRelease } from '../support/older-release.ts';
-import { type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
+import type { OpenAIServer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 const why = whyNoOlderRelease();
 if (why) console.warn(`SKIPPED: upgrade from 0.1.0 ${why}`);
@@ -24,7 +25,7 @@ const CALLS = 4;
 async function bothVersions(settings: object = {}) {
   const older = buildOlderRelease();
   const at = setup();
-  const server = await startOpenAI(({ body }) => {
+  const server = await modelServer(({ body }) => {
     const last = body.messages.findLastIndex(
       ({ role, content }) => role === 'user' && /TASK /.test(content ?? '') && !isDaemonBlock(content ?? ''),
     );
@@ -40,7 +41,6 @@ async function bothVersions(settings: object = {}) {
       calls: [{ name: 'shell', args: JSON.stringify({ command: `sleep 0.2; echo ${task}-${ran} >> led` }) }],
     };
   });
-  onTestFinished(() => server.close());
   fs.mkdirSync(at.root, { recursive: true, mode: 0o700 });
   const config = (more: object) =>
     fs.writeFileSync(

@@ -11,7 +11,7 @@ import { type WatchOptions, watchWorkspace } from '../../src/daemon/watch/worksp
 import { openWorkspace } from '../../src/store/index.ts';
 import { everything } from '../support/all.ts';
 import { type Ground, ground, until } from '../support/daemon.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 // "/status" is answered at once and without a model. Nothing here may wait for the sweep: it comes after 30 s, and `until` gives up before.
 
@@ -64,9 +64,9 @@ test('sessions that are removed and made again get an answer to their first mess
 });
 
 test('an inbox that is removed and made again under a running call is noticed, and the call goes on', async () => {
-  const server = await startOpenAI([{ text: 'Here is the answer.', hang: 'before' }]);
+  const server = await modelServer([{ text: 'Here is the answer.', hang: 'before' }]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.start(server.flags);
   on.sh('demo', 'mkdir inbox && echo "a question" > inbox/1.md');
   await server.arrived(1);
   on.sh('demo', 'rm -rf inbox && sleep 0.3 && mkdir inbox && echo /status > inbox/2.md');
@@ -76,7 +76,6 @@ test('an inbox that is removed and made again under a running call is noticed, a
   server.release();
   expect(await on.file('demo', 'outbox/1.md')).toContain('Here is the answer.');
   expect(server.requests).toHaveLength(1);
-  await server.close();
 });
 
 function isRemoved(folder: string): boolean {
@@ -89,12 +88,12 @@ function isRemoved(folder: string): boolean {
 }
 
 test('a session that is removed in the middle of a call and made again starts afresh', async () => {
-  const server = await startOpenAI([
+  const server = await modelServer([
     { text: '[Step] a\n[Step] b', calls: [] },
     { text: 'never said', hang: 'before' },
   ]);
   const on = ground();
-  await on.start(['--base-url', server.url, '--model', 'm']);
+  await on.start(server.flags);
   on.sh('demo', 'mkdir inbox && echo "do a and b" > inbox/1.md');
   await server.arrived(2);
   // As long as the daemon still writes there a folder may be filled again while it is emptied.
@@ -104,7 +103,6 @@ test('a session that is removed in the middle of a call and made again starts af
   const received = on.events('demo').filter((event) => event.type === 'message.received');
   expect(received).toMatchObject([{ name: '2.md' }]);
   expect(on.plan('demo')).toBeUndefined();
-  await server.close();
 });
 
 test('messages dropped while the queue of file events overflowed are answered', async ({ skip }) => {

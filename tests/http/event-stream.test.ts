@@ -11,6 +11,7 @@ import { sessionPaths } from '../../src/store/index.ts';
 import { received, record, started } from '../client/rig.ts';
 import { script, setup } from '../support/agentctl.ts';
 import { everything } from '../support/all.ts';
+import { listen } from '../support/temporary.ts';
 import { opened, progress, servedSession, waitForHandles } from './served-session.ts';
 import { serveWorkspace } from './serving.ts';
 
@@ -310,8 +311,6 @@ async function cuttingProxy(to: () => string, most: number): Promise<{ url: stri
     passed.on('error', () => answer.destroy()).end();
     answer.on('close', () => passed.destroy());
   });
-  await new Promise<void>((done) => proxy.listen(0, '127.0.0.1', done));
-  onTestFinished(() => void proxy.close());
-  const address = proxy.address();
-  return { url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`, cuts: () => cuts };
+  const port = await listen(proxy);
+  return { url: `http://127.0.0.1:${port}`, cuts: () => cuts };
 }

@@ -1,8 +1,8 @@
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type Setup, script, setup } from '../support/agentctl.ts';
+import { listen } from '../support/temporary.ts';
 import { browserTest } from '../tools/browser-setup.ts';
 import { hasSandbox, whyNot } from '../tools/sandbox.ts';
 import { type Serving, serveWorkspace } from './serving.ts';
@@ -77,8 +77,7 @@ browserTest("the agent's web_fetch and browser approve no call, not even through
         Promise.allSettled([post("text/plain"), post("application/json")]).then(() => document.forms[0].submit());
       </script>`);
   });
-  await new Promise<void>((ready) => site.listen(0, '127.0.0.1', ready));
-  onTestFinished(() => void site.close());
+  const port = await listen(site);
   // The worst case: the web tools may reach this machine.
   const settings = {
     ...{ sandbox: 'none', network: { allow_private: ['127.0.0.1'] } },
@@ -86,7 +85,7 @@ browserTest("the agent's web_fetch and browser approve no call, not even through
   };
   const { outputs } = await steal(place, settings, (server) => {
     target = approvalUrl(server);
-    const page = `http://127.0.0.1:${(site.address() as AddressInfo).port}/`;
+    const page = `http://127.0.0.1:${port}/`;
     return [
       { name: 'web_fetch', args: { url: `${server.url}/api/sessions/victim/approvals` } },
       { name: 'browser', args: { action: 'navigate', url: `${server.url}/api/sessions/victim/approvals` } },

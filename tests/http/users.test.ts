@@ -71,15 +71,9 @@ test('a token allows what its role says, in the sessions it may see; other sessi
   expect((await ask('GET', '/api/usage?session=secret', sender)).status).toBe(404);
   const models = await ask('GET', '/v1/models', sender);
   expect([models.text.includes('team-a'), models.text.includes('secret')]).toEqual([true, false]);
+  const read = ['', '/plan', '/plan/history', '/events', '/files', '/files/uploads/x', '/approvals', '/why'];
   const hidden: Array<[method: string, path: string, body?: object]> = [
-    ['GET', ''],
-    ['GET', '/plan'],
-    ['GET', '/plan/history'],
-    ['GET', '/events'],
-    ['GET', '/files'],
-    ['GET', '/files/uploads/x'],
-    ['GET', '/approvals'],
-    ['GET', '/why'],
+    ...read.map((path): [string, string] => ['GET', path]),
     ['POST', '/pause'],
     ['POST', '/messages', { text: 'x' }],
     ['PUT', '/plan', { steps: [] }],

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { readTextFile } from '../../src/store/fs/file-reads.ts';
 import { type Setup, script, setup } from '../support/agentctl.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { callTool, clientHere, readText, stdioClient, VERSIONS } from './mcp-client.ts';
 
 const RUNBOOK = '1. Say hello: `echo hello`\n2. Say bye: `echo bye`';
@@ -74,7 +74,7 @@ test('a session says its name for people and what holds it up, as `list --json` 
 
 test('what is still running says how to wait for it', async () => {
   const at = setup();
-  const model = await startOpenAI([
+  const model = await modelServer([
     { text: '1. Look\n2. Tell', hang: 'before' },
     { text: 'All told.', hang: 'before' },
   ]);
@@ -88,7 +88,6 @@ test('what is still running says how to wait for it', async () => {
   const waiting = callTool(client, 'get_session', { session: 'demo', reply, wait_seconds: 50 });
   model.release();
   expect(await waiting).toMatchObject({ data: { reply: { text: '1. Look\n2. Tell' } } });
-  await model.close();
 });
 
 test('progress names the steps of a run as they begin', async () => {
@@ -202,7 +201,7 @@ test.each(VERSIONS)(
 
 test('the server ends when its client goes, a call that waits with it, and the run goes on', async () => {
   const at = setup();
-  const model = await startOpenAI([{ text: 'Done all the same.', hang: 'before' }]);
+  const model = await modelServer([{ text: 'Done all the same.', hang: 'before' }]);
   await at.serveHere('--model', 'test', '--base-url', model.url);
   const { client, pid } = await stdioClient(at);
   const waiting = callTool(client, 'send_message', { session: 'demo', text: 'x', wait_seconds: 50 }).catch(
@@ -214,7 +213,6 @@ test('the server ends when its client goes, a call that waits with it, and the r
   while (readTextFile(`/proc/${pid}/cmdline`)?.includes('mcp')) await new Promise((later) => setTimeout(later, 20));
   model.release();
   expect(await openClient(at.root).waitForReply('demo', messageName(at))).toMatchObject({ text: 'Done all the same.' });
-  await model.close();
 });
 
 function messageName(at: Setup): string {

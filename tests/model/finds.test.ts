@@ -1,15 +1,14 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openWorkspace } from '../../src/store/index.ts';
 import { moves, rig } from '../support/rig.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 // What the model-based tests and the soak found, cut down to its least.
 
 test('of two who make a session at the same moment, the later one leaves nothing half-made behind', async () => {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-finds-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('finds');
   const workspace = openWorkspace(root, { now: () => new Date() });
   const both = await Promise.allSettled([workspace.create('demo'), workspace.create('demo')]);
   expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
@@ -18,8 +17,7 @@ test('of two who make a session at the same moment, the later one leaves nothing
 });
 
 test('what a session was about to record does not begin the event log of one that is made again under its name', async () => {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-finds-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('finds');
   const workspace = openWorkspace(root, { now: () => new Date() });
   await workspace.create('demo');
   const old = workspace.openSession('demo');

@@ -1,9 +1,8 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
 import { type Answer, type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
+import { listen } from '../support/temporary.ts';
 import { ask, fault } from './ask.ts';
 
 const KEY = 'sk-very-secret';
@@ -51,10 +50,8 @@ describe('unreachable, worth another try', () => {
   });
 
   test.each([204, 304, 999])('a status with which no answer comes: %i', async (status) => {
-    const server = createServer((_request, response) => response.writeHead(status).end()).listen(0, '127.0.0.1');
-    onTestFinished(() => void server.close());
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
+    const server = createServer((_request, response) => response.writeHead(status).end());
+    const port = await listen(server);
     expect(await fault(modelAt(`http://127.0.0.1:${port}/v1`))).toMatchObject({
       kind: 'unreachable',
       retry: true,

@@ -1,7 +1,8 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask } from './ask.ts';
 
 const image = (path: string) => ({ path, type: 'image/png' as const, bytes: 3, sha256: `hash of ${path}` });
@@ -10,8 +11,7 @@ const bytes = { image: async () => new Uint8Array([1, 2, 3]) };
 const part = { type: 'image_url', image_url: { url: 'data:image/png;base64,AQID' } };
 
 async function endpoint(script: Answer[], images?: boolean) {
-  const server = await startOpenAI(script);
-  onTestFinished(() => server.close());
+  const server = await modelServer(script);
   const model = openEndpointModel({ baseUrl: server.url, apiKey: undefined, name: 'm', timeoutMs: 5000, images });
   const sent = (n: number): unknown => server.requests[n]?.body.messages;
   return { model, sent, server };

@@ -3,7 +3,7 @@ import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts'
 import { toolBytes } from '../../src/models/request/offered-tools.ts';
 import { ASK_USER_TOOL, PLAN_TOOL, SPAWN_TOOL } from '../../src/protocol/tool-calls/own-tools.ts';
 import { builtinTools } from '../../src/tools/index.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, tool, user } from './ask.ts';
 
 const OWN = [PLAN_TOOL, ASK_USER_TOOL, SPAWN_TOOL, ...builtinTools({ readAlso: [], env: {} }).map(({ spec }) => spec)];
@@ -95,7 +95,7 @@ test.each([
   'Invalid JSON payload received. Unknown name "anyOf" at tools[0]',
 ])('an endpoint that refuses a schema (%s) gets reduced ones from then on', async (message) => {
   const parameters = { type: 'object', properties: { a: { anyOf: [{ type: 'string' }, { type: 'number' }] } } };
-  const server = await startOpenAI((seen) =>
+  const server = await modelServer((seen) =>
     JSON.stringify(seen.body.tools).includes('anyOf')
       ? { status: 400, body: [{ error: { message } }] }
       : { text: 'ok' },
@@ -105,5 +105,4 @@ test.each([
   expect((await ask(model, 'go', { tools })).text).toBe('ok');
   expect((await ask(model, [user('go'), tool('a', 'b')], { tools })).text).toBe('ok');
   expect(server.requests).toHaveLength(3);
-  await server.close();
 });

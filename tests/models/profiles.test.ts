@@ -1,12 +1,12 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
 import { openProfiles } from '../../src/models/request/endpoint-profiles.ts';
-import { type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import type { ScriptEntry } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, assistantMessage, tool, user } from './ask.ts';
 
 async function endpoint(script: ScriptEntry) {
-  const server = await startOpenAI(script);
-  onTestFinished(() => server.close());
+  const server = await modelServer(script);
   let saved: string | undefined;
   const open = () => {
     const profiles = openProfiles(saved, (text) => {
@@ -69,12 +69,11 @@ test('a profile that is no longer right does no harm, and what was only a guess 
 });
 
 test('tools are described and called in words for a model without tool calls of its own, and the history follows', async () => {
-  const server = await startOpenAI((seen) =>
+  const server = await modelServer((seen) =>
     seen.index === 0
       ? { text: 'I look.\n<tool_call>\n{"name": "shell", "arguments": {"command": "ls"}}\n</tool_call>' }
       : { text: 'a.txt' },
   );
-  onTestFinished(() => server.close());
   const model = openEndpointModel({
     ...{ baseUrl: server.url, apiKey: undefined, name: 'm', timeoutMs: 5000 },
     toolCalls: 'text',

@@ -1,9 +1,7 @@
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
-import { startOpenAI } from '../support/openai-server.ts';
+import { listen, modelServer } from '../support/temporary.ts';
 import { ask, fault } from './ask.ts';
 
 /** A proxy that answers everything itself, and what it was asked. */
@@ -12,22 +10,16 @@ async function proxyThat(status: number, body: object) {
   const proxy = createServer((request, response) => {
     seen.push(`${request.url} ${request.headers['proxy-authorization']}`);
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-  }).listen(0, '127.0.0.1');
-  onTestFinished(() => {
-    proxy.closeAllConnections();
-    proxy.close();
-    vi.unstubAllEnvs();
   });
-  await once(proxy, 'listening');
-  return { seen, host: `127.0.0.1:${(proxy.address() as AddressInfo).port}` };
+  onTestFinished(() => void vi.unstubAllEnvs());
+  return { seen, host: `127.0.0.1:${await listen(proxy)}` };
 }
 
 const modelAt = (baseUrl: string) => openEndpointModel({ baseUrl, apiKey: undefined, name: 'm', timeoutMs: 5000 });
 
 test('a proxy of the environment is used, with its name and password, but not for the hosts of NO_PROXY', async () => {
   const { seen, host } = await proxyThat(200, { choices: [{ message: { content: 'through the proxy' } }] });
-  const server = await startOpenAI({ text: 'directly' });
-  onTestFinished(() => server.close());
+  const server = await modelServer({ text: 'directly' });
   vi.stubEnv('HTTP_PROXY', `http://me:word@${host}`);
   expect((await ask(modelAt('http://models.invalid/v1'), 'hello')).text).toBe('through the proxy');
   const password = Buffer.from('me:word').toString('base64');

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
+import { listen } from '../support/temporary.ts';
 import { ask, assistantMessage, fault, shell, tool, user } from './ask.ts';
 
 type Body = { input: Array<Record<string, unknown>>; [key: string]: unknown };
@@ -25,10 +25,9 @@ async function endpoint(...answers: object[][]) {
     for (const event of answers[at++] ?? [])
       response.write(`event: ${Reflect.get(event, 'type')}\ndata: ${JSON.stringify(event)}\n\n`);
     response.end();
-  }).listen(0, '127.0.0.1');
-  onTestFinished(() => void server.close());
-  await new Promise((resolve) => server.once('listening', resolve));
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  });
+  const port = await listen(server);
+  const baseUrl = `http://127.0.0.1:${port}/v1`;
   return {
     seen,
     model: openEndpointModel({ baseUrl, apiKey: 'k', name: 'm', timeoutMs: 5000, body: { max_tokens: 9 } }),

@@ -19,8 +19,7 @@ const setup = (exits: Record<string, number>, tool?: RigOptions['tool']) =>
   });
 
 async function send(at: Rig, name: string, text: string) {
-  at.drop(name, text);
-  await at.settle();
+  await at.say(name, text);
   await at.settle();
 }
 

@@ -1,14 +1,14 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { listedContextWindow } from '../../src/models/endpoint/endpoint-client.ts';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
-import { type Answer, startOpenAI } from '../support/openai-server.ts';
+import type { Answer } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, fault } from './ask.ts';
 
 const modelAt = (baseUrl: string) => openEndpointModel({ baseUrl, apiKey: undefined, name: 'm', timeoutMs: 10_000 });
 
 async function at(...answers: Answer[]) {
-  const server = await startOpenAI(answers);
-  onTestFinished(() => server.close());
+  const server = await modelServer(answers);
   return { server, model: modelAt(server.url) };
 }
 
@@ -66,9 +66,8 @@ test.each([
 });
 
 test('an endpoint is asked for its models once, and not before a conversation grows long', async () => {
-  const server = await startOpenAI({ text: 'yes' });
+  const server = await modelServer({ text: 'yes' });
   server.models.push({ id: 'm', max_model_len: 9000 });
-  onTestFinished(() => server.close());
   const model = modelAt(server.url);
   await ask(model, [{ role: 'user', content: 'short' }]);
   expect(model.contextWindow?.(undefined)).toBeUndefined();

@@ -25,8 +25,7 @@ test.each([
   ['', 'plan-act'],
 ])('to the answer %j the mode is %s', async (text, mode) => {
   const on = await choosing({ text });
-  on.drop('1.md', 'If it rains tomorrow, send me a reminder');
-  await on.settle();
+  await on.say('1.md', 'If it rains tomorrow, send me a reminder');
   expect(on.events().find((event) => event.type === 'mode.chosen')).toMatchObject({ mode });
 });
 
@@ -37,8 +36,7 @@ test.each(['1. Count: `wc -l a`\n2. Show: `cat a`;', '请执行：\n- [ ] 统计
   'a list of commands is linear, and nobody is asked: %j',
   async (text) => {
     const on = await choosing({ text: 'complex' });
-    on.drop('1.md', text);
-    await on.settle();
+    await on.say('1.md', text);
     const mode_reason = 'auto: simple: the message brings its own steps';
     expect(on.events().find((event) => event.type === 'run.started')).toMatchObject({ mode: 'linear', mode_reason });
     expect(wasAsked(on)).toBe(false);
@@ -54,8 +52,7 @@ test.each(['1. Count: `wc -l a`\n2. Tell Ann', 'What is `wc -l a`?', '你好'])(
         text: /哪一类工作|What kind of work/.test(messages.at(-1)?.content ?? '') ? 'simple' : 'Here.',
       }),
     });
-    on.drop('1.md', text);
-    await on.settle();
+    await on.say('1.md', text);
     expect(on.events().flatMap((event) => (event.type === 'model.answered' ? [event.planner_query] : []))).toEqual([
       'choose',
       undefined,
@@ -67,13 +64,11 @@ test.each(['1. Count: `wc -l a`\n2. Tell Ann', 'What is `wc -l a`?', '你好'])(
 
 test('a mode that is named applies without a question, and no answer counts as complex', async () => {
   const on = await choosing({ text: 'parts' });
-  on.drop('1.json', JSON.stringify({ text: 'If it rains, tell me', options: { mode: 'linear' } }));
-  await on.settle();
+  await on.say('1.json', JSON.stringify({ text: 'If it rains, tell me', options: { mode: 'linear' } }));
   expect(wasAsked(on)).toBe(false);
 
   const failing = await choosing({ fault: ['unreachable', 'no route', { retry: true }] });
-  failing.drop('1.md', 'If it rains, tell me');
-  await failing.settle();
+  await failing.say('1.md', 'If it rains, tell me');
   const mode_reason = 'auto: complex: by default, since the model gave no answer (no route)';
   expect(failing.events().find((event) => event.type === 'mode.chosen')).toMatchObject({
     mode: 'plan-act',
@@ -83,8 +78,7 @@ test('a mode that is named applies without a question, and no answer counts as c
 
 test('a daemon that dies after the choice does not choose again', async () => {
   const on = await choosing({ text: 'simple' });
-  on.drop('1.md', 'If it rains tomorrow, send me a reminder');
-  await on.settle();
+  await on.say('1.md', 'If it rains tomorrow, send me a reminder');
   await on.restart({ powerCut: true });
   await on.settle();
   expect(on.types().filter((type) => type === 'mode.chosen')).toHaveLength(1);
@@ -100,12 +94,9 @@ test('a run that ended before it had a plan goes on in the mode that was chosen'
         ? { fault: ['rejected', 'no such key', { retry: false }] }
         : { text: /JSON/.test(messages.at(-1)?.content ?? '') ? PLAN : 'Hm.' },
   });
-  on.drop('1.md', 'download the csv, clean it and draw a chart');
-  await on.settle();
-  expect(on.reply('1.md')).toContain('status: failed');
+  expect(await on.say('1.md', 'download the csv, clean it and draw a chart')).toContain('status: failed');
   broken = false;
-  on.drop('2.md', 'continue');
-  await on.settle();
+  await on.say('2.md', 'continue');
   expect(on.plan()).toMatchObject({ mode: 'plan-act', mode_reason: expect.stringContaining('no such key') });
 });
 
@@ -116,8 +107,7 @@ describe('/mode', () => {
       script: ({ messages }) => ({ text: /JSON/.test(messages.at(-1)?.content ?? '') ? PLAN : 'Here.' }),
     });
   const say = async (on: Awaited<ReturnType<typeof setup>>, name: string, text: string) => {
-    on.drop(name, text);
-    await on.settle();
+    await on.say(name, text);
   };
   const started = (on: Awaited<ReturnType<typeof setup>>) =>
     on.events().flatMap((event) => (event.type === 'run.started' ? [event.mode] : []));
@@ -165,11 +155,8 @@ describe('/mode', () => {
 
   test('is answered while a run is on, and changes that run in nothing', async () => {
     const on = await rig({ script: () => ({ hold: true, next: () => ({ text: 'Here.' }) }) });
-    on.drop('1.md', 'a task');
-    await on.settle();
-    on.drop('2.md', '/mode plan-act');
-    await on.settle();
-    expect(on.reply('2.md')).toContain('status: done');
+    await on.say('1.md', 'a task');
+    expect(await on.say('2.md', '/mode plan-act')).toContain('status: done');
     expect(on.reply('1.md')).toBeUndefined();
     on.release();
     await on.settle();
@@ -185,11 +172,9 @@ test('a task in a planning mode that is sent while a plan is paused shelves that
       return { text: /JSON/.test(messages.at(-1)?.content ?? '') ? PLAN : 'Hm.' };
     },
   });
-  on.drop('1.md', 'two steps');
-  await on.settle();
+  await on.say('1.md', 'two steps');
   expect(on.plan()?.status).toBe('paused');
-  on.drop('2.json', JSON.stringify({ text: '/mode plan-act another', options: { limits: { iterations: 3 } } }));
-  await on.settle();
+  await on.say('2.json', JSON.stringify({ text: '/mode plan-act another', options: { limits: { iterations: 3 } } }));
   expect(on.requests.length).toBeLessThan(6);
   expect(on.plan()).toMatchObject({ goal: 'another', mode: 'plan-act' });
   expect(on.archived()).toHaveLength(1);

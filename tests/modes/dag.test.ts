@@ -132,8 +132,7 @@ describe('what fails', () => {
       return b;
     };
     const say = async ({ on }: Awaited<ReturnType<typeof bench>>, name: string, text: string) => {
-      on.drop(name, text);
-      await on.settle();
+      await on.say(name, text);
     };
 
     test('is done after "continue", and what needs it', async () => {
@@ -252,8 +251,7 @@ test('a session that works for another tells how its last command ended, any oth
       tool: () => ({ ok: true, exit: 1, text: 'exit 1' }),
       store: memoryStore(name, { now: () => new Date('2026-01-05T08:00:00.000Z') }),
     });
-    on.drop('1.json', JSON.stringify({ text: 'look' }));
-    await on.settle();
+    await on.say('1.json', JSON.stringify({ text: 'look' }));
     expect(on.plan()).toMatchObject({ steps: [{ status: 'completed', exit: 1 }] });
     return JSON.parse(on.reply('1.json') ?? '{}').exit;
   };

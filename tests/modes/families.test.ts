@@ -75,19 +75,15 @@ test('an answer reaches the child that asked, whatever another one asked after i
     config: { limits: { steps: 2 } },
     script: moves({ calls: [spawn('a'), spawn('b')] }, { text: 'Done.' }),
   });
-  on.drop('1.md', 'two things');
-  await on.settle();
+  await on.say('1.md', 'two things');
   const asks = async (step: string, text: string) => {
     on.children.answer(`demo~${step}`, `${step}.1`, { status: 'waiting', text });
-    on.worker.wake();
-    await on.settle();
+    await on.wake();
   };
   await asks('step_2', 'Which size?');
   await asks('step_1', 'Which colour?');
-  on.drop('2.md', 'large');
-  await on.settle();
-  on.drop('3.md', 'red');
-  await on.settle();
+  await on.say('2.md', 'large');
+  await on.say('3.md', 'red');
   expect(on.reply('1.md')).toContain('Which size?');
   expect(on.reply('2.md')).toContain('Which colour?');
   const reported = on.children.sent.flatMap(({ child, message }) =>
@@ -101,13 +97,10 @@ test('an answer reaches the child that asked, whatever another one asked after i
 
 test('what a person wrote before a child asked is no answer to it', async () => {
   const on = await rig({ script: moves({ calls: [spawn('a')] }, { text: 'Done.' }) });
-  on.drop('1.md', 'a thing');
-  await on.settle();
-  on.drop('2.md', 'make it blue');
-  await on.settle();
+  await on.say('1.md', 'a thing');
+  await on.say('2.md', 'make it blue');
   on.children.answer('demo~step_1', 'step_1.1', { status: 'waiting', text: 'Which size?' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.reply('1.md')).toContain('Which size?');
   expect(on.children.sent.slice(1).map(({ message }) => message.text)).toEqual([undefined]);
 });
@@ -116,11 +109,9 @@ test('a file that comes with the answer is named to the child that asked, as its
   const { on } = await twoAtWork();
   on.children.answer('demo~a', 'a.1', { status: 'waiting', text: 'Send me the bill.' });
   on.children.answer('demo~b', 'b.1', { status: 'done', text: 'b' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   on.store.hands.attach('bill.csv', Buffer.from('1,2\n'));
-  on.drop('2.json', '{"text":"here it is","attachments":[".files/bill.csv"]}');
-  await on.settle();
+  await on.say('2.json', '{"text":"here it is","attachments":[".files/bill.csv"]}');
   expect(on.children.sent.at(-1)?.message.text).toBe('here it is\n\n[attached: ../uploads/bill.csv]');
 });
 
@@ -137,8 +128,7 @@ async function twoAtWork() {
     config: { mode: 'dag' },
     script: moves({ text: JSON.stringify(STEPS) }, { text: 'Summed up.' }),
   });
-  on.drop('1.md', 'two things');
-  await on.settle();
+  await on.say('1.md', 'two things');
   const reported = () =>
     on.children.sent.flatMap(({ child, message }) => (message.command ? [[child, message.command]] : []));
   const ends = async (status: 'paused' | 'cancelled' | 'done') => {
@@ -148,8 +138,7 @@ async function twoAtWork() {
       );
       on.children.answer(`demo~${step}`, sent?.message.id ?? '', { status, reason: 'asked', text: status });
     }
-    on.worker.wake();
-    await on.settle();
+    await on.wake();
   };
   return { on, reported, ends };
 }
@@ -159,21 +148,18 @@ const isTask = (command: string | undefined) => command === undefined || command
 
 test('a pause lets the calls of children end, a stop after it aborts them, and a cancel ends them', async () => {
   const { on, reported } = await twoAtWork();
-  on.drop('2.md', '/pause');
-  await on.settle();
+  await on.say('2.md', '/pause');
   expect(reported()).toEqual([
     ['demo~a', 'pause'],
     ['demo~b', 'pause'],
   ]);
-  on.drop('3.md', '/stop');
-  await on.settle();
+  await on.say('3.md', '/stop');
   expect(reported().slice(2)).toEqual([
     ['demo~a', 'stop'],
     ['demo~b', 'stop'],
   ]);
   expect(on.reply('3.md')).toContain('Stopped.');
-  on.drop('4.md', '/cancel');
-  await on.settle();
+  await on.say('4.md', '/cancel');
   expect(reported().slice(4)).toEqual([
     ['demo~a', 'cancel'],
     ['demo~b', 'cancel'],
@@ -182,11 +168,9 @@ test('a pause lets the calls of children end, a stop after it aborts them, and a
 
 test('a cancelled dag goes on with one "continue"', async () => {
   const { on, reported, ends } = await twoAtWork();
-  on.drop('2.md', '/cancel');
-  await on.settle();
+  await on.say('2.md', '/cancel');
   await ends('cancelled');
-  on.drop('3.md', 'continue');
-  await on.settle();
+  await on.say('3.md', 'continue');
   expect(reported().slice(2)).toEqual([
     ['demo~a', 'continue'],
     ['demo~b', 'continue'],
@@ -198,8 +182,7 @@ test('a cancelled dag goes on with one "continue"', async () => {
 
 test('a new conversation ends the children of the one before it', async () => {
   const { on, reported } = await twoAtWork();
-  on.drop('2.md', '/new');
-  await on.settle();
+  await on.say('2.md', '/new');
   expect(reported()).toEqual([
     ['demo~a', 'cancel'],
     ['demo~b', 'cancel'],
@@ -210,10 +193,8 @@ test('a new conversation ends the children of the one before it', async () => {
 test('a new conversation begun while a child asks stops the children still at work', async () => {
   const { on, reported } = await twoAtWork();
   on.children.answer('demo~a', 'a.1', { status: 'waiting', text: 'Which?' });
-  on.worker.wake();
-  await on.settle();
-  on.drop('2.md', '/new');
-  await on.settle();
+  await on.wake();
+  await on.say('2.md', '/new');
   expect(statusOf(on.reply('2.md') ?? '')).toBe('done');
   expect(reported()).toEqual([['demo~b', 'stop']]);
   expect(on.plan()).toBeUndefined();
@@ -224,8 +205,7 @@ test('a template run, or another plan continued, while a child asks stops the ch
   const { on, reported } = await twoAtWork();
   const asks = async (child: string, message: string) => {
     on.children.answer(child, message, { status: 'waiting', text: 'Which?' });
-    on.worker.wake();
-    await on.settle();
+    await on.wake();
   };
   await asks('demo~a', 'a.1');
   const first = on.plan()?.id ?? '';
@@ -236,8 +216,7 @@ test('a template run, or another plan continued, while a child asks stops the ch
   await on.settle();
   expect(reported()).toEqual([['demo~b', 'stop']]);
   await asks('demo~step_1', 'step_1.1');
-  on.drop('3.md', `/continue ${first}`);
-  await on.settle();
+  await on.say('3.md', `/continue ${first}`);
   expect(reported()).toEqual([
     ['demo~b', 'stop'],
     ['demo~step_2', 'stop'],
@@ -248,21 +227,18 @@ test('a template run, or another plan continued, while a child asks stops the ch
 
 test('a step that a person blocked stays blocked when they say "continue", and the reply says how to open it', async () => {
   const { on, ends } = await twoAtWork();
-  on.drop('2.md', '/pause');
-  await on.settle();
+  await on.say('2.md', '/pause');
   await ends('paused');
   const plan = on.store.hands.planText() ?? '';
   const at = plan.indexOf('"id": "b"');
   on.store.hands.edit(plan.slice(0, at) + plan.slice(at).replace('"running"', '"blocked"'));
-  on.drop('3.md', 'continue');
-  await on.settle();
+  await on.say('3.md', 'continue');
   await ends('done');
   expect(on.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'blocked']);
   expect(on.reply('3.md')).toMatch(/status: waiting\n.*reason: blocked/);
   expect(on.reply('3.md')).toContain('Blocked by you: b (find b)');
   on.store.hands.edit(on.store.hands.planText()?.replace('"status": "blocked"', '"status": "pending"') ?? '');
-  on.drop('4.md', 'continue');
-  await on.settle();
+  await on.say('4.md', 'continue');
   await ends('done');
   expect(on.faults).toEqual([]);
   expect(on.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'completed']);
@@ -281,12 +257,10 @@ test.each([
     });
     const answer = async (id: string, how: object) => {
       on.children.answer('demo~a', id, how);
-      on.worker.wake();
-      await on.settle();
+      await on.wake();
     };
     const say = async (file: string, text: string) => {
-      on.drop(file, text);
-      await on.settle();
+      await on.say(file, text);
     };
     await say('1.md', 'one thing');
     if (command === 'stop') await say('2.md', '/stop');
@@ -330,11 +304,10 @@ test('a child that asked and is given its step again leaves the plan it had, and
 
 test('a plan that is not there cannot be continued, and the reply says which can', async () => {
   const { on } = await twoAtWork();
-  on.drop('2.md', '/pause');
-  await on.settle();
-  on.drop('3.md', '/continue plan_999');
-  await on.settle();
-  expect(on.reply('3.md')).toContain('There is no shelved plan "plan_999". No plan is shelved.');
+  await on.say('2.md', '/pause');
+  expect(await on.say('3.md', '/continue plan_999')).toContain(
+    'There is no shelved plan "plan_999". No plan is shelved.',
+  );
 });
 
 test.each(['', ' please', '\nand hurry'])(
@@ -343,13 +316,10 @@ test.each(['', ' please', '\nand hurry'])(
     const on = await rig({
       script: moves({ text: '[Step] Export', calls: [shell()] }, { text: 'It is exported. [Done]' }),
     });
-    on.drop('1.md', 'Export it');
-    await on.settle();
+    await on.say('1.md', 'Export it');
     expect(on.plan()?.status).toBe('completed');
     const asked = on.requests.length;
-    on.drop('2.md', `/continue plan_999${words}`);
-    await on.settle();
-    expect(on.reply('2.md')).toContain('There is no shelved plan "plan_999".');
+    expect(await on.say('2.md', `/continue plan_999${words}`)).toContain('There is no shelved plan "plan_999".');
     expect(on.requests).toHaveLength(asked);
   },
 );
@@ -358,11 +328,8 @@ test('after a plan is completed, "continue" with words is a task', async () => {
   const on = await rig({
     script: moves({ text: '[Step] Export', calls: [shell()] }, { text: 'It is exported. [Done]' }, { text: 'Mailed.' }),
   });
-  on.drop('1.md', 'Export it');
-  await on.settle();
-  on.drop('2.md', '/continue with plan_999 by mail');
-  await on.settle();
-  expect(on.reply('2.md')).toContain('Mailed.');
+  await on.say('1.md', 'Export it');
+  expect(await on.say('2.md', '/continue with plan_999 by mail')).toContain('Mailed.');
 });
 
 test('a part whose child says that it failed is tried again', async () => {
@@ -386,16 +353,13 @@ test('a step that a person opens again is done again by its child, with what the
   const { on, ends } = await twoAtWork();
   await ends('done');
   expect(on.plan()?.status).toBe('completed');
-  on.drop('2.md', 'not done yet, one file is missing');
-  await on.settle();
-  on.drop('3.md', 'continue');
-  await on.settle();
+  await on.say('2.md', 'not done yet, one file is missing');
+  await on.say('3.md', 'continue');
   const sent = on.children.sent.at(-1);
   expect(sent?.message).toMatchObject({ id: expect.stringMatching(/^b\.2-/) });
   expect(sent?.message.text).toMatch(/find b[\s\S]*one file is missing/);
   on.children.answer('demo~b', sent?.message.id ?? '', { text: 'now it is there' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.faults).toEqual([]);
   expect(on.plan()?.steps.at(-1)).toMatchObject({ status: 'completed', result: 'now it is there' });
 });

@@ -57,8 +57,7 @@ async function answerAll(on: Rig, reply: (step: string, n: number) => Partial<Re
 async function run(files: string[], more: Partial<RigOptions> = {}): Promise<Rig> {
   const on = await rig(options(files, more));
   if (!more.before?.some((event) => event.type === 'message.received')) on.drop('1.md', 'Read them all');
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   return on;
 }
 
@@ -119,8 +118,7 @@ test('parts begin as others end, and never more at once than the limit', async (
   const on = await run(FILES, { config: { mode: 'map-reduce', limits: { steps: 2 } } });
   expect(on.children.sent.map((one) => one.child)).toEqual(['demo~map.1', 'demo~map.2']);
   on.children.answer('demo~map.2', 'map.2.1', { text: 'b' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.children.sent.map((one) => one.child)).toEqual(['demo~map.1', 'demo~map.2', 'demo~map.3']);
   expect(
     on
@@ -141,8 +139,7 @@ test('children are never given more together than the run has left, and "continu
   const done = on.plan()?.steps.filter((step) => step.parent === 'map' && step.status === 'completed').length ?? 0;
   expect(done).toBe(4);
   for (let n = 2; on.plan()?.status === 'paused' && n < 20; n++) {
-    on.drop(`${n}.md`, 'continue');
-    await on.settle();
+    await on.say(`${n}.md`, 'continue');
     await answerAll(on, () => ({ text: '12345678', usage: { iterations: 2, tokens: 1, cost: null } }));
   }
   expect(on.faults).toEqual([]);
@@ -167,8 +164,7 @@ test('"continue" after a failed part tries that part again and goes on where the
   expect(on.reply('1.md')).toContain('map.5 (in/e): demo~map.5: boom');
   expect(on.plan()?.steps.find((step) => step.id === 'reduce')?.status).toBe('skipped');
   fails = false;
-  on.drop('2.md', 'continue');
-  await on.settle();
+  await on.say('2.md', 'continue');
   await answerAll(on, reply);
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({ status: 'completed' });
@@ -192,8 +188,7 @@ test('parts that are skipped or removed by hand are left out, and do not come ba
   const plan = on.plan();
   const steps = (plan?.steps ?? []).map((step) => (step.id === 'map.3' ? { ...step, status: 'skipped' } : step));
   on.store.hands.edit(JSON.stringify({ ...plan, steps: steps.filter((step) => step.id !== 'map.7') }));
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   await answerAll(on);
   expect(on.faults).toEqual([]);
   expect(on.children.sent.map((one) => one.child)).not.toContain('demo~map.3');
@@ -207,8 +202,7 @@ test('parts that cannot start because a person made their step wait say what the
   const plan = on.plan();
   const steps = plan?.steps.map((step) => (step.id === 'map' ? { ...step, needs: ['map'] } : step));
   on.store.hands.edit(JSON.stringify({ ...plan, steps }));
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   await answerAll(on);
   expect(on.plan()?.steps.find((step) => step.id === 'map.2')).toMatchObject({
     status: 'failed',
@@ -229,12 +223,10 @@ test('a stop while parts are looked up ends the run, and "continue" looks them u
     tool: ({ name, args }) =>
       name === 'parts' && hold ? 'hold' : { ok: true, text: name === 'parts' ? listing(FILES, args) : 'fine' },
   });
-  on.drop('2.md', 'stop');
-  await on.settle();
+  await on.say('2.md', 'stop');
   expect(on.plan()).toMatchObject({ status: 'paused' });
   hold = false;
-  on.drop('3.md', 'continue');
-  await on.settle();
+  await on.say('3.md', 'continue');
   await answerAll(on);
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({ status: 'completed' });

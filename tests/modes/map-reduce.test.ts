@@ -108,8 +108,7 @@ async function played(on: Rig, given: Given, failing: Failing | undefined) {
       const text = step?.part ? 'x'.repeat(size ?? 0) : `joined ${message.id}`;
       on.children.answer(child, message.id, fails ? { status: 'failed', text: failing.error } : { text });
     }
-    on.worker.wake();
-    await on.settle();
+    await on.wake();
   }
   return seen;
 }
@@ -133,8 +132,7 @@ for (const { fact, input, expect: wanted } of casesOf('map-reduce', Input, Expec
         return work[(n - 1) % 2] ?? {};
       },
     });
-    on.drop('1.md', 'do it for every part');
-    await on.settle();
+    await on.say('1.md', 'do it for every part');
     const seen = await played(on, given, failing);
     expect(on.faults).toEqual([]);
     const then = Then.parse(wanted['then']);

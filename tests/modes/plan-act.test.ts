@@ -17,8 +17,7 @@ test('a planner writes the steps, each is worked on, and a summary ends the run'
   });
   const live: string[] = [];
   on.store.live.write = (text) => void live.push(text);
-  on.drop('1.md', 'Compare the revenue of five companies');
-  await on.settle();
+  await on.say('1.md', 'Compare the revenue of five companies');
   // Of what the planner writes, only the summary is for people.
   expect(live).toEqual(['looking', 'found 5 figures [Done]', 'writing', 'written [Done]', 'Here is the report.']);
   expect(on.faults).toEqual([]);
@@ -46,8 +45,7 @@ test('a step whose tag names an agent is done in a child session, and its answer
       { text: 'All done.' },
     ),
   });
-  on.drop('1.md', 'find x and write it down');
-  await on.settle();
+  await on.say('1.md', 'find x and write it down');
   expect(on.children.sent).toHaveLength(1);
   expect(on.children.sent[0]).toMatchObject({
     child: 'demo~step_1',
@@ -58,8 +56,7 @@ test('a step whose tag names an agent is done in a child session, and its answer
     steps: [{ status: 'running', child: 'demo~step_1' }, { status: 'pending' }],
   });
   on.children.answer('demo~step_1', 'step_1.1', { text: 'x is 42', attachments: ['work/x.md'] });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({
     status: 'completed',
@@ -82,10 +79,8 @@ test('what a person changed in the plan is told to the model, though the planner
     ),
     tool: () => 'hold',
   });
-  on.drop('1.md', 'Compare the revenue of five companies');
-  await on.settle();
-  on.drop('2.md', '/plan reword step_2 Write the report in French');
-  await on.settle();
+  await on.say('1.md', 'Compare the revenue of five companies');
+  await on.say('2.md', '/plan reword step_2 Write the report in French');
   on.release();
   await on.settle();
   expect(on.types()).toContain('plan.revised');
@@ -104,8 +99,7 @@ async function summedUp(...summary: Parameters<typeof moves>) {
       ...summary,
     ),
   });
-  on.drop('1.md', 'Compare the revenue of five companies');
-  await on.settle();
+  await on.say('1.md', 'Compare the revenue of five companies');
   return on;
 }
 
@@ -117,9 +111,7 @@ test('the summary is shown without its markers, and says where it was cut off', 
 
 test('a planner that answers by itself is quoted without its markers', async () => {
   const on = await rig({ config: { mode: 'plan-act' }, script: moves({ text: '{"answer": "It is four. [Done]"}' }) });
-  on.drop('1.md', 'What is 2 + 2?');
-  await on.settle();
-  expect(on.reply('1.md')).toMatch(/It is four\.\n$/);
+  expect(await on.say('1.md', 'What is 2 + 2?')).toMatch(/It is four\.\n$/);
 });
 
 test('a summary that the stop of a daemon cut short is asked for again by the next one', async () => {
@@ -137,8 +129,7 @@ test('a reply says why a claim without any work was rejected, in place of repeat
     config: { mode: 'plan-act' },
     script: moves({ text: JSON.stringify({ steps: ['Write the report'] }) }, { text: 'It is written. [Done]' }),
   });
-  on.drop('1.md', 'Compare the revenue of five companies');
-  await on.settle();
+  await on.say('1.md', 'Compare the revenue of five companies');
   expect(on.reply('1.md')).toMatch(
     /status: waiting[\s\S]*\n\nIt is written\.\n\nNote: the claim that "Write the report" is done was rejected: no tool was used in this step\.\n/,
   );
@@ -152,8 +143,7 @@ test('a step that a person reopens while the summary is written is done again, a
     { text: 'rewritten [Done]' },
     { text: 'It is in French.' },
   );
-  on.drop('2.md', 'not done yet, it has to be in French');
-  await on.settle();
+  await on.say('2.md', 'not done yet, it has to be in French');
   on.release();
   await on.settle();
   expect(on.faults).toEqual([]);

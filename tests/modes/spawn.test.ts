@@ -10,16 +10,14 @@ const spawn = (task: string, more: object = {}) => ({ name: 'spawn', args: { tas
 
 test('a spawn call is a step of a child session, and ends with its answer', async () => {
   const on = await rig({ script: moves({ text: 'I ask for help.', calls: [spawn('Find x')] }, { text: 'x is 42.' }) });
-  on.drop('1.md', 'What is x?');
-  await on.settle();
+  await on.say('1.md', 'What is x?');
   expect(on.children.sent).toMatchObject([
     { child: 'demo~step_1', message: { id: expect.stringMatching(/^step_1\.1-\d+$/), from: 'demo' } },
   ]);
   expect(on.children.sent[0]?.message.text).toContain('Find x');
   expect(on.plan()).toMatchObject({ steps: [{ description: 'Find x', status: 'running', child: 'demo~step_1' }] });
   on.children.answer('demo~step_1', 'step_1.1', { text: '42', attachments: ['work/x.md'] });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: '42' }] });
   expect(toolResults(on)[0]).toBe('42\nFiles: work/x.md');
@@ -31,18 +29,15 @@ test('spawn calls of one answer work side by side, as many as the limit allows, 
     config: { limits: { steps: 2 } },
     script: moves({ text: '', calls: [spawn('A'), spawn('B'), spawn('C')] }, { text: 'Done.' }),
   });
-  on.drop('1.md', 'three things');
-  await on.settle();
+  await on.say('1.md', 'three things');
   expect(on.children.sent.map((one) => one.child)).toEqual(['demo~step_1', 'demo~step_2']);
   expect(on.children.sent[0]?.message.options?.folder).toBe('step_1');
   on.children.answer('demo~step_2', 'step_2.1', { text: 'b' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.children.sent.map((one) => one.child)).toEqual(['demo~step_1', 'demo~step_2', 'demo~step_3']);
   on.children.answer('demo~step_1', 'step_1.1', { text: 'a' });
   on.children.answer('demo~step_3', 'step_3.1', { text: 'c' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.faults).toEqual([]);
   expect(toolResults(on)).toEqual(['b', 'a', 'c']);
   expect(on.reply('1.md')).toContain('Done.');
@@ -56,11 +51,9 @@ test('the failure of a spawned step is reported to the model, and does not fail 
       { text: 'Reached. [Done]' },
     ),
   });
-  on.drop('1.md', 'reach it');
-  await on.settle();
+  await on.say('1.md', 'reach it');
   on.children.answer('demo~step_1', 'step_1.1', { status: 'failed', text: 'no way' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(toolResults(on)[0]).toBe('step_1 is failed: demo~step_1: no way');
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'failed' }, { status: 'completed' }] });
   expect(on.reply('1.md')).toContain('status: done');
@@ -76,8 +69,7 @@ test.each([
     config: { agents: { search: {} } },
     script: moves({ text: '', calls: [call] }, { text: 'Done.' }),
   });
-  on.drop('1.md', 'x');
-  await on.settle();
+  await on.say('1.md', 'x');
   expect(on.requests[1]?.messages.find((one) => one.role === 'tool')?.content).toContain(words);
   expect(on.children.sent).toEqual([]);
 });
@@ -87,32 +79,26 @@ test('a session five deep has no spawn tool, and a call of it is refused', async
     name: 'demo~a~b~c~d~e',
     script: moves({ text: '', calls: [spawn('deeper')] }, { text: 'Done.' }),
   });
-  on.drop('1.md', 'x');
-  await on.settle();
+  await on.say('1.md', 'x');
   expect(on.requests[0]?.tools.map((tool) => tool.name)).not.toContain('spawn');
   expect(on.requests[1]?.messages.find((one) => one.role === 'tool')?.content).toContain('5 deep');
 });
 
 test('a stop reaches the child of a spawn call, and "continue" goes on with it', async () => {
   const on = await rig({ script: moves({ text: '', calls: [spawn('A')] }, { text: 'It found a.' }) });
-  on.drop('1.md', 'x');
-  await on.settle();
+  await on.say('1.md', 'x');
   on.drop('2.md', '/stop');
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.children.sent.at(-1)?.message).toMatchObject({ command: 'stop' });
   on.children.answer('demo~step_1', 'step_1.1', { status: 'paused', reason: 'stopped', text: 'stopped' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.reply('1.md')).toContain('status: paused');
   on.drop('3.md', 'continue');
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   const reported = on.children.sent.at(-1)?.message;
   expect(reported).toMatchObject({ command: 'continue' });
   on.children.answer('demo~step_1', reported?.id ?? '', { text: 'a' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: 'a' }] });
   expect(on.reply('3.md')).toContain('It found a.');
@@ -120,14 +106,12 @@ test('a stop reaches the child of a spawn call, and "continue" goes on with it',
 
 test('a step that a person skips while its child works is let go, and the child is told to end', async () => {
   const on = await rig({ script: moves({ text: '', calls: [spawn('A')] }, { text: 'Then not.' }) });
-  on.drop('1.md', 'x');
-  await on.settle();
+  await on.say('1.md', 'x');
   on.store.hands.edit(
     on.store.hands.planText()?.replace('"status": "running",\n      "child"', '"status": "skipped",\n      "child"') ??
       '',
   );
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.children.sent.at(-1)?.message).toMatchObject({ command: 'cancel' });
   expect(on.faults).toEqual([]);
   expect(on.reply('1.md')).toContain('Then not.');
@@ -142,28 +126,21 @@ test('a plan that made room for another goes on with its own child session, and 
       { text: 'x is 1.' },
     ),
   });
-  on.drop('1.md', 'What is x?');
-  await on.settle();
+  await on.say('1.md', 'What is x?');
   const first = on.plan()?.id;
-  on.drop('2.md', '/stop');
-  await on.settle();
+  await on.say('2.md', '/stop');
   on.children.answer('demo~step_1', 'step_1.1', { status: 'paused', reason: 'stopped', text: 'stopped' });
-  on.worker.wake();
-  await on.settle();
-  on.drop('3.md', 'New task: what is y?');
-  await on.settle();
+  await on.wake();
+  await on.say('3.md', 'New task: what is y?');
   expect(on.children.sent.at(-1)).toMatchObject({ child: 'demo~step_1+2' });
   expect(on.plan()?.steps[0]).toMatchObject({ child: 'demo~step_1+2' });
   on.children.answer('demo~step_1+2', 'step_1.1', { text: '2' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.reply('3.md')).toContain('y is 2.');
-  on.drop('4.md', `/continue ${first}`);
-  await on.settle();
+  await on.say('4.md', `/continue ${first}`);
   expect(on.children.sent.at(-1)).toMatchObject({ child: 'demo~step_1', message: { command: 'continue' } });
   on.children.answer('demo~step_1', on.children.sent.at(-1)?.message.id ?? '', { text: '1' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.faults).toEqual([]);
   expect(on.reply('4.md')).toContain('x is 1.');
   expect(on.plan()).toMatchObject({ id: first, status: 'completed', steps: [{ result: '1' }] });
@@ -175,20 +152,14 @@ test.each(['/undo', 'not done yet, the blue one is missing'])(
     const on = await rig({
       script: moves({ text: '', calls: [spawn('Find x')] }, { text: 'x is 42.' }, { text: 'x is 43.' }),
     });
-    on.drop('1.md', 'What is x?');
-    await on.settle();
+    await on.say('1.md', 'What is x?');
     on.children.answer('demo~step_1', 'step_1.1', { text: '42' });
-    on.worker.wake();
-    await on.settle();
-    on.drop('2.md', words);
-    await on.settle();
-    expect(on.reply('2.md')).toContain('Find x');
-    on.drop('3.md', '/continue');
-    await on.settle();
+    await on.wake();
+    expect(await on.say('2.md', words)).toContain('Find x');
+    await on.say('3.md', '/continue');
     expect(on.children.sent.at(-1)?.message.text).toContain('opened it again');
     on.children.answer('demo~step_1', 'step_1.2', { text: '43' });
-    on.worker.wake();
-    await on.settle();
+    await on.wake();
     expect(on.faults).toEqual([]);
     expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: '43' }] });
     expect(on.reply('3.md')).toMatch(/status: done/);
@@ -199,18 +170,14 @@ test('a plan whose only step was begun by spawn and failed is failed, and "conti
   const on = await rig({
     script: moves({ text: '', calls: [spawn('A')] }, { text: 'It is over. [Done]' }, { text: 'Now it is there.' }),
   });
-  on.drop('1.md', 'reach it');
-  await on.settle();
+  await on.say('1.md', 'reach it');
   on.children.answer('demo~step_1', 'step_1.1', { status: 'failed', text: 'no way' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.reply('1.md')).toMatch(/status: failed/);
   expect(on.plan()).toMatchObject({ status: 'failed', steps: [{ status: 'failed' }] });
-  on.drop('2.md', 'continue');
-  await on.settle();
+  await on.say('2.md', 'continue');
   on.children.answer('demo~step_1', 'step_1.2', { text: 'found' });
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ status: 'completed', result: 'found' }] });
   expect(on.reply('2.md')).toMatch(/status: done/);

@@ -9,8 +9,7 @@ const fails = { status: 'failed', text: 'no' } as const;
 let count = 1;
 async function say(on: Rig, text: string): Promise<string> {
   const name = `${++count}.md`;
-  on.drop(name, text);
-  await on.settle();
+  await on.say(name, text);
   return name;
 }
 
@@ -22,8 +21,7 @@ async function edit(on: Rig, id: string, change: Partial<Step>, ...unset: Array<
     return Object.fromEntries(Object.entries(next).filter(([key]) => one.id !== id || !unset.some((it) => it === key)));
   });
   on.store.hands.edit(JSON.stringify({ ...plan, steps }));
-  on.worker.wake();
-  await on.settle();
+  await on.wake();
   // While nothing runs, a save is read with the next message.
   await say(on, '/status');
 }
@@ -239,8 +237,7 @@ describe('/undo in map-reduce', () => {
         await on.pass(1000);
       }
     };
-    on.drop('1.md', 'Count all');
-    await on.settle();
+    await on.say('1.md', 'Count all');
     return { on, work, sent: () => on.children.sent.map(({ child }) => child.slice('demo~'.length)) };
   };
   const found = (on: Rig) => Object.fromEntries((on.plan()?.steps ?? []).map(({ id, status }) => [id, status]));
@@ -302,8 +299,7 @@ describe('a step that is blocked by its child', () => {
         text: n === 0 ? JSON.stringify({ steps: [step('a', { agent }), step('b', { agent })] }) : 'The summary.',
       }),
     });
-    on.drop('1.md', 'Do it');
-    await on.settle();
+    await on.say('1.md', 'Do it');
     const answer = async (child: string, text: string) => {
       on.children.answer(child, on.children.sent.findLast((it) => it.child === child)?.message.id ?? '', { text });
       on.worker.wake();

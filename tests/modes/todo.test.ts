@@ -54,8 +54,7 @@ async function on(given: Given, list: Move[], mode: Mode = 'todo'): Promise<Rig>
     config: { mode },
     script: (_request, n) => list[n] ?? { hold: true },
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   await it.pass(300);
   expect(it.faults).toEqual([]);
   return it;
@@ -102,8 +101,7 @@ test('what a person blocked may still be done: what needs it waits, and the repl
     config: { mode: 'todo' },
     script: moves({ text: 'sum' }),
   });
-  it.worker.wake();
-  await it.settle();
+  await it.wake();
   expect(it.plan()).toMatchObject({ status: 'waiting', steps: [{ status: 'blocked' }, { status: 'pending' }] });
   expect(it.events().findLast((event) => event.type === 'run.ended')).toMatchObject({
     text: expect.stringMatching(/two needs one, which is blocked[\s\S]*set its "status" to "pending"/),
@@ -166,8 +164,7 @@ describe('how it comes to an end', () => {
         return { text: `[Failed: ${when[0]?.error}]` };
       },
     });
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     await it.pass(300);
     expect(it.faults).toEqual([]);
     expect(rounds).toBe(3);
@@ -184,8 +181,7 @@ describe('how it comes to an end', () => {
       config: { mode: 'todo' },
       script: ({ tools }) => ({ text: tools.length === 0 ? (when[0]?.text ?? '') : '[失败：没有记录]' }),
     });
-    it.drop('1.md', given.message ?? '');
-    await it.settle();
+    await it.say('1.md', given.message ?? '');
     await it.pass(300);
     const planned = it.events().filter((event) => event.type === 'model.answered' && event.planner_query === 'plan');
     expect(planned).toHaveLength(2);
@@ -257,8 +253,7 @@ const iteration = (seq: number): EventBody[] => [
 describe('the first items', () => {
   each('R11')('%s', async (_fact, { given, then }) => {
     const it = await rig({ config: { mode: 'todo' }, script: () => ({ hold: true }) });
-    it.drop('1.md', given.message ?? '');
-    await it.settle();
+    await it.say('1.md', given.message ?? '');
     expect(block(it)).toContain('第一个事项就是把它查清，或者询问对方');
     expect(block(it)).toContain('绝不编造默认值');
     for (const text of then['no_step_contains'] as string[]) expect(block(it)).not.toContain(text);
@@ -271,8 +266,7 @@ describe('the first items', () => {
       config: { mode: 'todo' },
       script: moves({ text: JSON.stringify({ steps }) }, { text: JSON.stringify({ steps }) }, { hold: true }),
     });
-    it.drop('1.md', 'A report');
-    await it.settle();
+    await it.say('1.md', 'A report');
     await it.pass(300);
     expect(block(it, 1)).toContain('4 steps; 3 are the most');
     expect(it.plan()?.planned_by).toBe('planner; the first 3 of 4 steps');
@@ -285,11 +279,9 @@ describe('the first items', () => {
       config: { mode: 'todo', agents: { search: {} } },
       script: moves({ text: JSON.stringify({ steps: ['[SEARCH] find x'] }) }, { text: 'x is 42' }),
     });
-    it.drop('1.md', 'find x');
-    await it.settle();
+    await it.say('1.md', 'find x');
     it.children.answer('demo~step_1', 'step_1.1', { text: '42' });
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     await it.pass(300);
     expect(it.plan()).toMatchObject({ status: 'completed', steps: [{ completed_by: 'child', result: '42' }] });
     expect(it.reply('1.md')).toContain('x is 42');
@@ -342,8 +334,7 @@ describe('the list while it is worked on', () => {
       { status: 'blocked', error: 'c' },
       { status: 'blocked', error: 'needs step_1, which is blocked' },
     ]);
-    it.drop('2.md', '/continue');
-    await it.settle();
+    await it.say('2.md', '/continue');
     await it.pass(300);
     expect(it.plan()).toMatchObject({ status: 'running', steps: [{ status: 'running' }, { status: 'pending' }] });
   });
@@ -402,8 +393,7 @@ describe('the list while it is worked on', () => {
     expect(reply).toMatch(/^status: paused$/m);
     expect(reply).toContain('6 rounds of work in a row completed nothing');
     expect(reply).toContain('"Fetch c"');
-    it.drop('2.md', 'continue with the mirror');
-    await it.settle();
+    await it.say('2.md', 'continue with the mirror');
     await it.pass(300);
     expect(it.plan()?.steps.filter((step) => step.status === 'running')).toHaveLength(1);
   });
@@ -443,8 +433,7 @@ describe('needs that a person broke', () => {
       expect(it.reply('m0.md')).toContain(cycle);
       const asked = it.requests.length;
       it.drop('2.md', '/status');
-      it.drop('3.md', '/continue');
-      await it.settle();
+      await it.say('3.md', '/continue');
       await it.pass(300);
       expect(it.reply('2.md')).toContain(cycle);
       expect(it.reply('3.md')).toContain(cycle);
@@ -460,8 +449,7 @@ describe('needs that a person broke', () => {
       const file = it.plan();
       const steps = file?.steps.map((step) => (step.id === 'step_2' ? { ...step, needs: ['step_1'] } : step));
       it.store.hands.edit(JSON.stringify({ ...file, steps }));
-      it.drop('2.md', 'continue');
-      await it.settle();
+      await it.say('2.md', 'continue');
       await it.pass(300);
       expect(it.plan()?.steps[1]).toMatchObject({ status: 'running' });
     },
@@ -491,8 +479,7 @@ test('a run that is cut after any event ends as it would have', async () => {
       ? { text: '{"steps": ["Fetch it"]}' }
       : (list[messages.filter((message) => message.role === 'assistant').length] ?? { text: 'over' });
   const whole = await rig({ config: { mode: 'todo' }, script });
-  whole.drop('1.md', 'Fetch and check');
-  await whole.settle();
+  await whole.say('1.md', 'Fetch and check');
   await whole.pass(300);
   const story = (it: Rig) => [
     it.plan()?.status,
@@ -507,8 +494,7 @@ test('a run that is cut after any event ends as it would have', async () => {
   const received = events.findIndex((event) => event.type === 'message.received') + 1;
   for (let cut = received; cut < events.length; cut++) {
     const it = await rig({ before: events.slice(0, cut), config: { mode: 'todo' }, script });
-    it.worker.wake();
-    await it.settle();
+    await it.wake();
     await it.pass(300);
     expect(it.faults).toEqual([]);
     expect([cut, ...story(it)]).toEqual([cut, ...story(whole)]);

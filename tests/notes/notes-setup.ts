@@ -1,7 +1,5 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { onTestFinished } from 'vitest';
 import { realClock } from '../../src/daemon/host/clock.ts';
 import type { ToolResult } from '../../src/engine/ports/tool-ports.ts';
 import { openLiveSettings } from '../../src/main/live-settings.ts';
@@ -9,11 +7,11 @@ import { logEachOnce, openSessionNotes } from '../../src/main/session-notes.ts';
 import type { Config } from '../../src/protocol/settings/config.ts';
 import { openSkillStore, openWorkspace } from '../../src/store/index.ts';
 import { builtinTools, createToolbox } from '../../src/tools/index.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** A workspace on disk, and in it sessions whose tools are the real ones. Removed after the test. */
 export function setup(config: Config = {}) {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-notes-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('notes');
   const clock = { ...realClock, now: () => new Date('2026-03-04T10:00:00Z') };
   const workspace = openWorkspace(root, { now: clock.now });
   const skills = openSkillStore(workspace.paths.skills);

@@ -85,13 +85,10 @@ test('a plan that the planner answers as JSON is not streamed', async () => {
 });
 
 test('a question, an approval and a pause are messages that say what to answer', async () => {
+  const args = { question: 'Which?', choices: ['red', 'blue'] };
   const place = await openAiSetup(
     [
-      {
-        when: 'paint',
-        text: '',
-        calls: [{ name: 'ask_user', args: { question: 'Which?', choices: ['red', 'blue'] } }],
-      },
+      { when: 'paint', text: '', calls: [{ name: 'ask_user', args }] },
       { when: 'run it', text: '', calls: [{ name: 'shell', args: { command: 'echo ran > ran.txt' } }] },
       { when: 'long', text: 'On.', calls: [{ name: 'shell', args: { command: 'true' } }] },
       { text: 'That was all.' },

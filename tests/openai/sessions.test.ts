@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { ask, clientOf, type Messages, openAiSetup, userMessages, waitForFile } from './openai-setup.ts';
+import { ask, type Messages, openAiSetup, userMessages, waitForFile } from './openai-setup.ts';
 
 const COUNT = [{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }, { text: 'More.', repeat: true }];
 const OK = [{ text: 'ok', repeat: true }];
@@ -100,22 +100,6 @@ test('a request that is repeated during its run, or retried by an SDK, runs once
   expect(await place.received('demo')).toEqual(['Do it']);
   expect((await ask(place, userMessages('Do it'), demo)).text).toBe('Again.');
   expect(await place.received('demo')).toEqual(['Do it', 'Do it']);
-});
-
-test('real retries of the SDK after lost connections run once', async () => {
-  const place = await openAiSetup(COUNT);
-  let cuts = 0;
-  const client = clientOf(place.serving, 2).withOptions({
-    fetch: async (url, init) => {
-      const answer = await fetch(url, init);
-      await answer.arrayBuffer();
-      if (cuts++ < 2) throw new TypeError('fetch failed');
-      return fetch(url, init);
-    },
-  });
-  expect((await ask({ openai: client }, userMessages('Count'))).text).toBe('One.');
-  expect(place.names()).toHaveLength(1);
-  expect(await place.received(place.names()[0] ?? '')).toEqual(['Count']);
 });
 
 test('requests with the same Idempotency-Key are one message', async () => {

@@ -1,9 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
 import { openEventSpans, type SpanRecord } from '../../src/frontends/otel/event-spans.ts';
@@ -12,6 +11,7 @@ import { openOtlpSender } from '../../src/frontends/otel/otlp-sender.ts';
 import { serveHere } from '../http/serving.ts';
 import { script, setup } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
+import { listen } from '../support/temporary.ts';
 
 const STEPS = [
   { text: '[Step] Look\n[Step] Tell', calls: [{ name: 'list_files', args: { path: '.' } }] },
@@ -49,9 +49,7 @@ async function collector(...answer: number[]) {
     if (status === 200) got.push({ path: request.url ?? '', body, headers: request.headers });
     response.writeHead(status).end(status === 200 ? '' : 'not now');
   });
-  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready));
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server);
   return { url: `http://127.0.0.1:${port}`, got };
 }
 

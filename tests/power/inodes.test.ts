@@ -1,13 +1,12 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { forget, install, pretend } from '../../scripts/power/inodes.ts';
 import { openSessionFolder, sessionPaths, sessionTokens } from '../../src/store/index.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 test('a message whose inode number no double can hold leaves the inbox, once', async () => {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-inodes-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('inodes');
   onTestFinished(forget);
   const paths = sessionPaths(folder);
   const store = openSessionFolder(folder, sessionTokens().take('demo'), { now: () => new Date() });

@@ -1,13 +1,12 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { openLiveText } from '../../src/store/session/outbox.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 function rig() {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-live-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('live');
   const path = join(folder, 'live');
   const live = openLiveText(path);
   onTestFinished(() => live.close());

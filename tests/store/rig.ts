@@ -1,11 +1,10 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
 import type { SessionStore } from '../../src/engine/ports/store-ports.ts';
 import type { Event, EventBody } from '../../src/protocol/session/event.ts';
 import { openSessionFolder, type SessionFolderOptions, sessionPaths, sessionTokens } from '../../src/store/index.ts';
 import { memoryStore } from '../support/memory-store.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** A store, and functions that act as people and frontends. `reopen` is the next daemon on the same folder. */
 export type Rig = {
@@ -32,8 +31,7 @@ export const at = () => new Date('2026-01-02T03:04:05.678Z');
 
 /** A folder that is removed after the test. */
 export function tempFolder(): string {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-store-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('store');
   return folder;
 }
 

@@ -1,9 +1,9 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { ifExists } from '../../src/store/fs/store-errors.ts';
 import { checkSettings, hotReloadSettings } from '../../src/store/index.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const DENY = '{ "permissions": [{ "deny": "shell" }] }';
 const ASK = '{ "permissions": [{ "ask": "shell" }] }';
@@ -11,8 +11,7 @@ const BROKEN = '{ "permissions": [{ "deny": "shell" }],, }';
 
 /** One `session.json`; `open` is a daemon that reads it for the first time. */
 function place() {
-  const folder = mkdtempSync(join(tmpdir(), 'agentd-settings-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('settings');
   const path = join(folder, 'session.json');
   const at = { ms: 0 };
   const logged: string[] = [];

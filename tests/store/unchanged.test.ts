@@ -1,13 +1,12 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { cachedRead, openChangeDetector } from '../../src/store/fs/file-reads.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** A folder, and clocks that are `ahead` ms ahead of the real ones. */
 function rig() {
-  const folder = fs.mkdtempSync(join(tmpdir(), 'agentd-unchanged-'));
-  onTestFinished(() => fs.rmSync(folder, { recursive: true, force: true }));
+  const folder = temporaryFolder('unchanged');
   let ahead = 0;
   return {
     path: join(folder, 'a.json'),

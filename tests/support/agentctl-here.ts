@@ -1,9 +1,9 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { onTestFinished, vi } from 'vitest';
+import { vi } from 'vitest';
 import type { CliServices } from '../../src/frontends/cli/common/command.ts';
 import { runAgentctl } from '../../src/frontends/cli/index.ts';
+import { temporaryFolder } from './temporary.ts';
 
 type Ran = { code: number; out: string; err: string };
 
@@ -18,8 +18,7 @@ export type Bench = {
 };
 
 export function bench(): Bench {
-  const root = fs.mkdtempSync(join(tmpdir(), 'agentd-cli-'));
-  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('cli');
   const path = (...parts: string[]) => join(root, ...parts);
   return {
     root,

@@ -17,6 +17,8 @@ export type RealDaemon = {
   stderr(): string;
   /** Waits for the end; answers exit code or signal. */
   ended: Promise<number | NodeJS.Signals>;
+  /** Sends this signal, and waits for the end. */
+  kill(signal?: NodeJS.Signals): Promise<number | NodeJS.Signals>;
 };
 
 export type Ground = {
@@ -40,6 +42,8 @@ export type Ground = {
   config(settings: object): void;
   /** Text of a file once it is there. */
   file(session: string, path: string): Promise<string>;
+  /** Drops a message of this name, and answers with its reply once it is there. */
+  say(session: string, name: string, text: string): Promise<string>;
   plan(session: string): Plan | undefined;
   events(session: string): Event[];
 };
@@ -66,8 +70,7 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
   const wrap: string[] = [];
   const started: RealDaemon[] = [];
   onTestFinished(async () => {
-    for (const daemon of started) daemon.process.kill('SIGKILL');
-    await Promise.all(started.map((daemon) => daemon.ended));
+    await Promise.all(started.map((daemon) => daemon.kill()));
     endCommands(root);
     rmSync(root, { recursive: true, force: true });
   });
@@ -86,16 +89,32 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
     const ended = new Promise<number | NodeJS.Signals>((resolve) =>
       child.on('close', (code, signal) => resolve(code ?? signal ?? 0)),
     );
-    const daemon = { process: child, stderr: () => stderr, ended };
+    const kill = (signal: NodeJS.Signals = 'SIGKILL') => {
+      child.kill(signal);
+      return ended;
+    };
+    const daemon = { process: child, stderr: () => stderr, ended, kill };
     started.push(daemon);
     return daemon;
   }
+
+  const file = (name: string, path: string) =>
+    until(
+      () => (existsSync(join(session(name), path)) ? readFileSync(join(session(name), path), 'utf8') : undefined),
+      path,
+    );
 
   return {
     root,
     session,
     launch,
     wrap,
+    file,
+    say(name, message, text) {
+      mkdirSync(join(session(name), 'inbox'), { recursive: true });
+      writeFileSync(join(session(name), 'inbox', message), `${text}\n`);
+      return file(name, `outbox/${message}`);
+    },
     status() {
       try {
         return DaemonStatus.parse(JSON.parse(readFileSync(join(root, '.agentd/status.json'), 'utf8')));
@@ -122,11 +141,6 @@ export function ground(root = mkdtempSync(join(tmpdir(), 'agentd-flow-'))): Grou
       return out + err;
     },
     config,
-    file: (name, path) =>
-      until(
-        () => (existsSync(join(session(name), path)) ? readFileSync(join(session(name), path), 'utf8') : undefined),
-        path,
-      ),
     plan(name) {
       try {
         return JSON.parse(readFileSync(join(session(name), 'plan.json'), 'utf8'));

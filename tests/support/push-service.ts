@@ -1,7 +1,7 @@
 import { createDecipheriv, createECDH, createPublicKey, hkdfSync, randomBytes, verify } from 'node:crypto';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished } from 'vitest';
+import { expect } from 'vitest';
+import { listen } from './temporary.ts';
 
 /** A push service with one browser: it checks who sends (RFC 8292) and decrypts as the browser would (RFC 8291). */
 export async function startPushService() {
@@ -26,9 +26,8 @@ export async function startPushService() {
     got.push(JSON.parse(decrypt(body)));
     response.writeHead(201).end();
   });
-  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
-  onTestFinished(() => void server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const port = await listen(server);
+  const url = `http://127.0.0.1:${port}`;
 
   function decrypt(body: Buffer): string {
     const salt = body.subarray(0, 16);

@@ -42,6 +42,10 @@ export type Rig = {
   troubles: unknown[];
   drop(name: string, content: string): void;
   settle(): Promise<void>;
+  /** Drops a message, lets everything settle, and answers with its reply. */
+  say(name: string, content: string): Promise<string | undefined>;
+  /** Wakes the worker, and lets everything settle. */
+  wake(): Promise<void>;
   /** Lets virtual time pass and runs what is due. */
   pass(ms: number): Promise<void>;
   /** Sets the time of day forward or back; nothing else notices. */
@@ -224,6 +228,15 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
     async settle() {
       for (let n = 0; n < 50; n++) await new Promise((done) => setImmediate(done));
+    },
+    async say(name, content) {
+      self.drop(name, content);
+      await self.settle();
+      return self.reply(name);
+    },
+    async wake() {
+      worker.wake();
+      await self.settle();
     },
     async pass(ms) {
       await self.settle();

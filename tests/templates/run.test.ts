@@ -207,8 +207,7 @@ describe('faults of a template are reported by their lines', () => {
 });
 
 const send = async (on: Rig, name: string, text: string) => {
-  on.drop(name, text);
-  await on.settle();
+  await on.say(name, text);
   await on.settle();
 };
 

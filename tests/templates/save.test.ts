@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { fillTemplate, findTemplateFaults } from '../../src/core/templates/fill-template.ts';
 import { templateFromPlan } from '../../src/core/templates/template-plan.ts';
 import type { Plan, Step } from '../../src/protocol/session/plan.ts';
@@ -10,6 +9,7 @@ import { parseSteps, toOneLine } from '../../src/protocol/templates/template-ste
 import { formatTemplate, parseTemplate } from '../../src/store/templates/template-file.ts';
 import { openTemplates, saveTemplate } from '../../src/store/templates/template-store.ts';
 import fc from '../support/property.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const planOf = (steps: Step[], goal = 'Compare the revenue', more: Partial<Plan> = {}): Plan => ({
   version: 1,
@@ -152,8 +152,7 @@ test('a plan that began with a list of commands keeps them', () => {
 });
 
 const folder = () => {
-  const path = fs.mkdtempSync(join(tmpdir(), 'agentd-templates-'));
-  onTestFinished(() => fs.rmSync(path, { recursive: true, force: true }));
+  const path = temporaryFolder('templates');
   return join(path, 'templates');
 };
 const simple = { head: {}, body: '1. x' };

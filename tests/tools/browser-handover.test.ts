@@ -1,10 +1,11 @@
 import { existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import type { BrowserOutput } from '../../src/protocol/workspace/handover.ts';
 import { openBrowserControl } from '../../src/tools/handover/browser-handover.ts';
+import { listen } from '../support/temporary.ts';
 import { browserSetup, browserTest } from './browser-setup.ts';
 
 /** A page that changes all the time, and counts how often it did. */
@@ -16,12 +17,8 @@ async function startTicker() {
     else visits.push(url);
     answer.setHeader('content-type', 'text/html').end(PAGE);
   });
-  await new Promise<void>((ready) => site.listen(0, '127.0.0.1', ready));
-  onTestFinished(() => {
-    site.closeAllConnections();
-    site.close();
-  });
-  return { url: `http://127.0.0.1:${(site.address() as AddressInfo).port}/`, ticks: () => ticks, visits };
+  const port = await listen(site);
+  return { url: `http://127.0.0.1:${port}/`, ticks: () => ticks, visits };
 }
 const PAGE = `<title>Ticker</title><p id=n>0</p><a href="/other" target="_blank" style="position:absolute;left:0;top:200px;
   width:300px;height:100px">Other</a><script>let n = 0; const tick = async () => { document.getElementById('n').textContent = ++n;
@@ -42,7 +39,7 @@ async function person(path: string) {
   await new Promise<void>((ready, failed) => socket.once('connect', ready).once('error', failed));
   const pictures = () => came.filter((one) => 'picture' in one);
   const say = (input: object | string) =>
-    socket.write(`${typeof input === 'string' ? input : JSON.stringify(input)}\n`);
+    socket.write(typeof input === 'string' ? input : `${JSON.stringify(input)}\n`);
   return { came, pictures, say, closed };
 }
 
@@ -106,7 +103,7 @@ browserTest(
     await ana.closed;
     await eventually(() => bob.pictures().length).toBeGreaterThan(0);
     expect(hasLooked).toBe(false);
-    for (const bad of ['x', '{"goto":"http://127.0.0.1/"}', '{"down":{"x":-1,"y":0,"button":"left","clicks":1}}']) {
+    for (const bad of ['x\n', { goto: site.url }, { down: { ...place, x: -1 } }, ' '.repeat(40_000)]) {
       const liar = await person(socket);
       liar.say(bad);
       await liar.closed;

@@ -1,13 +1,14 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { hostname, tmpdir } from 'node:os';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import { openBrowserControl } from '../../src/tools/handover/browser-handover.ts';
 import { childProgram } from '../support/child-program.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { browserSetup, browserTest } from './browser-setup.ts';
 import { eventually, runs, setup } from './tool-setup.ts';
 import { respondWith, server } from './web-server.ts';
@@ -205,8 +206,7 @@ browserTest(
 );
 
 browserTest('a stop does not wait for a browser that never becomes ready', async () => {
-  const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
+  const home = temporaryFolder('browser');
   const executable = join(home, 'never-ready');
   writeFileSync(executable, `#!/bin/sh\necho $$ >${home}/pid\nexec sleep 1000\n`, { mode: 0o755 });
   const { run } = browserSetup({ browser: { executable } });

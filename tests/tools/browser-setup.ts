@@ -8,6 +8,7 @@ import { openBrowserPool } from '../../src/tools/browser/browser-pool.ts';
 import { browserTool } from '../../src/tools/browser/browser-tool.ts';
 import { findBrowser } from '../../src/tools/browser/find-browser.ts';
 import type { ResolveHost } from '../../src/tools/web/destination.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { setup } from './tool-setup.ts';
 
 /** The Chromium of this machine. With AGENTD_TEST_BROWSER=required, these tests fail if it is missing. */
@@ -56,8 +57,7 @@ export function browserSetup(options: Options = {}) {
   const pool = open();
   const settings = () => ({ network, browser });
   const toolOf = (folder: string, from = pool) => browserTool({ pool: from, folder, settings, actionMs, patience });
-  const home = mkdtempSync(join(tmpdir(), 'agentd-browser-'));
-  onTestFinished(() => rmSync(home, { recursive: true, force: true, maxRetries: 3 }));
+  const home = temporaryFolder('browser');
   // Hooks run in reverse order, so the browsers have ended before their folder is removed.
   onTestFinished(() => pool.close());
   const folder = join(home, 'session', 'browser');

@@ -1,24 +1,17 @@
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { type CheckOptions, checkTool } from '../../src/tools/check/check-tool.ts';
 import { shellTool } from '../../src/tools/shell/shell-tool.ts';
+import { listen } from '../support/temporary.ts';
 import { eventually, setup } from './tool-setup.ts';
 
 const given = (options: Partial<CheckOptions> = {}) =>
   setup({ tools: [checkTool({ readAlso: [], shell: shellTool(), ...options })] });
 
 async function site(answer: RequestListener): Promise<string> {
-  const server = createServer(answer);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('no port');
-  return `http://127.0.0.1:${address.port}`;
+  return `http://127.0.0.1:${await listen(createServer(answer))}`;
 }
 
 test('the model is not offered `check`, neither at first nor after a wrong name; the engine can run it', async () => {

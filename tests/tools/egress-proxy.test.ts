@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseAllowedHosts } from '../../src/tools/web/destination.ts';
 import { startEgressProxy } from '../../src/tools/web/egress-proxy.ts';
+import { listen } from '../support/temporary.ts';
 import { respondWith, server } from './web-server.ts';
 
 /** The status of a request through the proxy, or null if the connection was cut. */
@@ -42,10 +43,9 @@ test('an answer that HTTP does not allow is cut off and reported, and the proxy 
   const site = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.once('data', () => socket.end(`${heads.shift()}\r\ncontent-length: 0\r\n\r\n`));
-  }).listen(0, '127.0.0.1');
-  onTestFinished(() => void site.close());
-  await once(site, 'listening');
-  const url = `http://a.test:${(site.address() as AddressInfo).port}/`;
+  });
+  const port = await listen(site);
+  const url = `http://a.test:${port}/`;
   const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
   const proxy = await startEgressProxy(() => parseAllowedHosts(['a.test']), resolve);
   onTestFinished(() => proxy.close());

@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { outputPage } from '../../src/tools/jobs/job-output.ts';
 import { openJobStore } from '../../src/tools/jobs/job-store.ts';
 import { runSupervised } from '../../src/tools/process/run-command.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { SOON_MS, testJobs } from './jobs-stories.ts';
 import { eventually, setup as setupWith } from './tool-setup.ts';
 
@@ -27,8 +27,7 @@ test('consecutive pages give the whole output, even across multi-byte characters
 });
 
 test('a job has ended only once all its output is stored, however long that takes after its command', async () => {
-  const bin = mkdtempSync(join(tmpdir(), 'agentd-slow-'));
-  onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
+  const bin = temporaryFolder('slow');
   // Keeps the output, as on a machine that is busy with other things.
   writeFileSync(join(bin, 'dd'), '#!/bin/sh\nsleep 0.5\nPATH=/usr/bin:/bin exec dd "$@"\n', { mode: 0o755 });
   const on = setupWith({ env: { ...process.env, PATH: `${bin}:${process.env['PATH']}` } });
@@ -144,8 +143,7 @@ test('a job from before a reboot has ended', async () => {
 });
 
 test('the control group of a command that is not started is removed: one job too many, a stop before it, a folder in use', async () => {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-groups-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('groups');
   let held = 0;
   const program = { shell: '/bin/sh', command: 'true', cwd: root, env: process.env };
   const sandboxed = () => {

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
+import { listen } from '../support/temporary.ts';
 import { mcpSetup, reference } from './mcp-setup.ts';
 import { eventually } from './tool-setup.ts';
 
@@ -49,13 +50,9 @@ async function endpoint(
       body += data.toString();
     });
     from.on('end', () => answer(body === '' ? { method: from.method ?? '' } : JSON.parse(body), to, from));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+  const port = await listen(server);
+  return `http://127.0.0.1:${port}/mcp`;
 }
 
 const WELCOME = { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo: { name: 'x', version: '1' } };

@@ -1,10 +1,9 @@
-import { once } from 'node:events';
 import { chmodSync, chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { logIn } from '../../src/tools/mcp/mcp-login.ts';
+import { listen } from '../support/temporary.ts';
 import { mcpSetup } from './mcp-setup.ts';
 
 type Answer = (path: string, body: string, to: ServerResponse, from: IncomingMessage) => boolean | undefined;
@@ -49,13 +48,8 @@ async function guarded(other: Answer = () => false) {
       const where = `Bearer resource_metadata="${base}/.well-known/oauth-protected-resource/mcp"`;
       to.writeHead(401, { 'www-authenticate': where }).end(`not with ${from.headers.authorization}`);
     } else answerCall(JSON.parse(body || '{}'), to, json);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
   });
+  const base = `http://127.0.0.1:${await listen(server)}`;
   return { url: `${base}/mcp`, state };
 }
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { errorText } from '../../src/base/user-error.ts';
 import { resolveEntry } from '../../src/tools/mcp/server-entry.ts';
+import { listen } from '../support/temporary.ts';
 import { mcpSetup, odd } from './mcp-setup.ts';
 import { hasSandbox, whyNot } from './sandbox.ts';
 import { eventually, marked, runs } from './tool-setup.ts';
@@ -141,8 +142,7 @@ test('what another server may write is recognised in an entry outside the sandbo
   const shell = (text: string) => ({ command: 'sh', args: ['-c', text] });
   const refused: Array<[key: string, entry: object, env?: NodeJS.ProcessEnv]> = [
     // From its folder, which is the home folder unless the entry names one.
-    ['args.0', { cwd: home, args: ['notes/s.mjs'] }],
-    ['args.0', { args: ['notes'] }],
+    ['args.0', { args: ['notes/s.mjs'] }],
     ['args.0', { args: ['./own/../notes/s.mjs'] }],
     ['args.0', { cwd: join(home, 'own'), args: ['--import=../notes/s.mjs'] }],
     ['args.1', shell('cd notes && exec node s.mjs')],
@@ -174,6 +174,7 @@ test('what another server may write is recognised in an entry outside the sandbo
     ['env.PATH', { args: ['-y', 'pkg'], command: 'npx' }, { PATH: `${home}/bin:/usr/bin` }],
     ['env.HOME', { cwd: '/' }, { HOME: shared }],
     ['cwd', {}, { HOME: shared }],
+    ['env.AGENTD_SESSION_FOLDER', { env: { AGENTD_SESSION_FOLDER: shared } }],
     ['command', { command: 'linked' }, { PATH: `${home}/tools:/usr/bin` }],
     // A folder with a part that another server may write.
     ['cwd', { cwd: join(home, 'proj') }],
@@ -238,11 +239,7 @@ test('a server outside the sandbox whose arguments cannot be checked is started,
 });
 
 sandboxTest('a server sees and reaches only what its entry allows', async () => {
-  const received = createServer((socket) => socket.end('reached\n')).listen(0, '127.0.0.1');
-  onTestFinished(() => void received.close());
-  await new Promise((ready) => received.once('listening', ready));
-  const address = received.address();
-  const port = typeof address === 'object' ? address?.port : 0;
+  const port = await listen(createServer((socket) => socket.end('reached\n')));
   const at = mcpSetup({}, { mode: 'auto' });
   const papers = join(at.root, 'papers');
   mkdirSync(papers);

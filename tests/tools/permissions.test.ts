@@ -1,13 +1,13 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { PermissionRule, Permissions } from '../../src/protocol/settings/permissions.ts';
 import { escapePattern } from '../../src/protocol/settings/permissions.ts';
 import type { CallDescription } from '../../src/tools/common/define-tool.ts';
 import { decidePermission, matchesWildcard } from '../../src/tools/permissions/permission-rules.ts';
 import { effectsOfCommand } from '../../src/tools/sandbox/sandbox.ts';
 import { WEB_FETCH_HEAD } from '../../src/tools/web/web-tool-heads.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 const shell = (text: string, more: Partial<CallDescription> = {}): CallDescription => ({
   ...{
@@ -312,8 +312,7 @@ const written = (text: string, tool = 'write_file'): CallDescription => ({
 
 /** `work/` with `secret/`, a link to it and one to a file in it; and the same family's folder of a child. */
 function folders() {
-  const root = realpathSync(mkdtempSync(join(tmpdir(), 'agentd-paths-')));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('paths');
   const [named, top] = [join(root, 'named'), join(root, 'work')];
   for (const folder of [top, join(top, 'secret'), join(top, 'docs'), join(top, 'step_1', 'secret')])
     mkdirSync(folder, { recursive: true });

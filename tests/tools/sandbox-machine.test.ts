@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { findObstacle, missingBubblewrap } from '../../src/tools/sandbox/sandbox-backend.ts';
 import { seccompFilter } from '../../src/tools/sandbox/seccomp-filter.ts';
 import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { asNobody } from './as-nobody.ts';
 import { hasSandbox, whyNot } from './sandbox.ts';
 import { setup } from './tool-setup.ts';
@@ -90,8 +90,7 @@ sandboxTest(
 
 /** A PATH on which bwrap does not work, with a setpriv that knows Landlock, if one is named. */
 function pathWithoutBubblewrap(): string {
-  const bin = mkdtempSync(join(tmpdir(), 'agentd-bin-'));
-  onTestFinished(() => rmSync(bin, { recursive: true, force: true }));
+  const bin = temporaryFolder('bin');
   chmodSync(bin, 0o755);
   writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho no namespaces >&2; exit 1\n', { mode: 0o755 });
   return [bin, process.env['AGENTD_TEST_SETPRIV'] ?? bin, process.env['PATH']].join(':');
@@ -145,8 +144,7 @@ type Files = Record<string, string>;
 
 /** A machine made of these files, on which a program may make user namespaces. */
 function machine(files: Files, isRoot = false): { root: string; isRoot: boolean } {
-  const root = mkdtempSync(join(tmpdir(), 'agentd-machine-'));
-  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  const root = temporaryFolder('machine');
   const usual: Files = {
     'proc/self/ns/user': '',
     'proc/self/status': 'Name:\tnode\nSeccomp:\t0\n',

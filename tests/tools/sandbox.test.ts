@@ -9,6 +9,7 @@ import { runSupervised } from '../../src/tools/process/run-command.ts';
 import { seatbeltProfile } from '../../src/tools/sandbox/without-namespaces.ts';
 import { attemptsFor } from '../../src/tools/sandbox-check/escape-attempts.ts';
 import { childProgram } from '../support/child-program.ts';
+import { listen, temporaryFolder } from '../support/temporary.ts';
 import { asNobody } from './as-nobody.ts';
 import { hasSandbox, whyNot } from './sandbox.ts';
 import { setup } from './tool-setup.ts';
@@ -90,8 +91,7 @@ sandboxTest(
 sandboxTest(
   'folders of PATH in the home can be used with what they are made of, and nothing beside them is there',
   async () => {
-    const home = fs.mkdtempSync(join(fs.realpathSync(tmpdir()), 'agentd-home-'));
-    onTestFinished(() => fs.rmSync(home, { recursive: true, force: true }));
+    const home = temporaryFolder('home');
     for (const path of ['tool/bin', 'tool/lib', 'tool/share', 'bin'])
       fs.mkdirSync(join(home, path), { recursive: true });
     for (const path of ['tool/lib/part', 'tool/credentials', 'tool/share/ring', 'letter'])
@@ -124,11 +124,7 @@ sandboxTest(
 );
 
 sandboxTest('the network is there only where it is granted, and loopback with it', async () => {
-  const server = createServer((socket) => socket.end('reached\n')).listen(0, '127.0.0.1');
-  onTestFinished(() => void server.close());
-  await new Promise((ready) => server.once('listening', ready));
-  const address = server.address();
-  const port = typeof address === 'object' ? address?.port : 0;
+  const port = await listen(createServer((socket) => socket.end('reached\n')));
   const command = `exec 3<>/dev/tcp/127.0.0.1/${port}; cat <&3`;
   expect((await setup(on).use('shell', { command })).ok).toBe(false);
   const granted = setup({ sandbox: { mode: 'auto', network: true } });
@@ -200,8 +196,7 @@ sandboxTest(
   async ({ skip }) => {
     skip(!isRoot, ONLY_ROOT);
     // Without perl nothing can be remapped, so private files are searched for before each command.
-    const bin = fs.mkdtempSync(join(tmpdir(), 'agentd-bin-'));
-    onTestFinished(() => fs.rmSync(bin, { recursive: true, force: true }));
+    const bin = temporaryFolder('bin');
     for (const name of ['bwrap', 'env', 'sh', 'bash', 'find', 'cat', 'touch', 'sleep'])
       fs.symlinkSync(
         spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }).stdout.trim(),

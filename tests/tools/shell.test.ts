@@ -1,6 +1,5 @@
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { currentBootId } from '../../src/store/fs/process-identity.ts';
@@ -9,6 +8,7 @@ import { boundedOutput } from '../../src/tools/process/command-output.ts';
 import { type SandboxedCommand, SUPERVISOR_SCRIPT } from '../../src/tools/process/supervisor.ts';
 import { findPrivatePaths } from '../../src/tools/sandbox/visible-paths.ts';
 import { shellTool } from '../../src/tools/shell/shell-tool.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 import { hasSandbox } from './sandbox.ts';
 import { eventually, pidOutside, runs, setup as setupWith } from './tool-setup.ts';
 
@@ -327,8 +327,7 @@ test('a stop does not wait for a sandbox that cannot be prepared, and one that i
 });
 
 test('a search for private files that never ends fails the command that needs it', async () => {
-  const bin = fs.mkdtempSync(join(tmpdir(), 'agentd-find-'));
-  onTestFinished(() => fs.rmSync(bin, { recursive: true, force: true }));
+  const bin = temporaryFolder('find');
   fs.writeFileSync(join(bin, 'find'), '#!/bin/sh\nexec sleep 1000\n', { mode: 0o755 });
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());

@@ -1,5 +1,4 @@
 import * as fs from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
@@ -14,6 +13,7 @@ import {
   openSandbox,
   type Tool,
 } from '../../src/tools/index.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 type SetupOptions = Partial<Omit<BuiltinOptions, 'sandbox'>> & {
   tools?: Tool[];
@@ -30,8 +30,7 @@ const ALL: Permissions = { mode: 'auto', session: [], workspace: [] };
 
 /** A work folder with the built-in tools, and beside it a folder that they may not touch. Removed after the test. */
 export function setup({ sandbox, permissions = ALL, settleMs, ...options }: SetupOptions = {}) {
-  const root = fs.mkdtempSync(join(fs.realpathSync(tmpdir()), 'agentd-tools-'));
-  onTestFinished(() => fs.rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
+  const root = temporaryFolder('tools');
   onTestFinished(() => endJobs(join(root, 'jobs')));
   const work = join(root, 'work');
   const outside = join(root, 'outside');

@@ -1,12 +1,12 @@
 import { existsSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
 import { WebSocket } from 'ws';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { openClient } from '../../src/client/index.ts';
 import { ask } from '../http/serving.ts';
+import { listen } from '../support/temporary.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 import { eventually, expectAccessible, type PageSetup, useBrowser } from './page-setup.ts';
 
@@ -19,12 +19,8 @@ async function startSite() {
     if (url.startsWith('/did')) done.push(decodeURIComponent(url.slice(url.indexOf('?') + 1)));
     answer.setHeader('content-type', 'text/html; charset=utf-8').end(SITE);
   });
-  await new Promise<void>((ready) => site.listen(0, '127.0.0.1', ready));
-  onTestFinished(() => {
-    site.closeAllConnections();
-    site.close();
-  });
-  return { done, url: `http://127.0.0.1:${(site.address() as AddressInfo).port}/` };
+  const port = await listen(site);
+  return { done, url: `http://127.0.0.1:${port}/` };
 }
 const SITE = `<!doctype html><title>Login</title><body style="margin:0;background:rgb(0,128,0)">
   <button style="position:absolute;left:100px;top:100px;width:200px;height:100px" onclick="fetch('/did?clicked')">Go</button>

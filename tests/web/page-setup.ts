@@ -11,7 +11,8 @@ import { WITHOUT_FEATURES } from '../../src/tools/browser/launch-browser.ts';
 import { record } from '../client/rig.ts';
 import { ask } from '../http/serving.ts';
 import { type Ground, ground } from '../support/daemon.ts';
-import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import type { OpenAIServer, ScriptEntry } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 
 /** The Chromium of this machine. With AGENTD_TEST_BROWSER=required, these tests fail if it is missing. */
 const [executablePath, why] = lookForBrowser();
@@ -69,17 +70,16 @@ export function useBrowser(): WebTest {
 
 async function openSetup(browser: Browser, script: ScriptEntry[]): Promise<PageSetup> {
   const on = ground();
-  const model = await startOpenAI(script);
+  const model = await modelServer(script);
   const client = openClient(on.root);
   const token = await client.accessToken();
   const serve = (port: number) => serveHttp(client, { port, complain: (text) => expect.soft(text).toBe('') });
   let server: HttpServer = await serve(0);
   const { url } = server;
   onTestFinished(() => server.close());
-  onTestFinished(() => model.close());
   return {
     ...{ on, token, url, model },
-    startDaemon: () => on.start(['--base-url', model.url, '--model', 'm']),
+    startDaemon: () => on.start(model.flags),
     stopServer: () => server.close(),
     async startServer() {
       server = await serve(Number(new URL(url).port));

@@ -174,6 +174,7 @@ webTest(
     await header.getByText('cancelled').waitFor();
 
     await log.locator('.reply.cancelled').first().waitFor();
+    expect((await log.textContent())?.match(/Cancelled\./g)).toHaveLength(1);
     await log.getByRole('heading', { name: 'cancelled Report' }).waitFor();
     await steps.locator('summary', { hasText: 'Report' }).getByText('cancelled').waitFor();
   },

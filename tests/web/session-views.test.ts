@@ -115,7 +115,7 @@ webTest(
   'notes, the versions of a plan and the way back to one, undo, usage, settings, pins and search; a daemon that ends and is back',
   [
     { text: '[Step] One', calls: shell('true') },
-    { text: 'Did it. [Done]', hang: 'before' },
+    { text: 'Did it. [Done]', hang: 'before', usage: null },
     { text: 'x', hang: 'before' },
     { text: 'y', hang: 'before' },
     { text: 'z', hang: 'before' },
@@ -202,7 +202,7 @@ webTest(
     await details.getByText(/^Defaults/).press('Enter');
     await expectAccessible(page);
     await page.getByRole('link', { name: 'Usage and settings' }).press('Enter');
-    await details.getByRole('row', { name: /^demo [2-9] / }).waitFor();
+    await details.getByRole('row', { name: /^demo [2-9] ~/ }).waitFor();
     await expectAccessible(page);
 
     const list = page.getByRole('navigation', { name: 'Sessions' });

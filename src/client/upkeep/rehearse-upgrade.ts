@@ -25,8 +25,8 @@ export type RehearsalFinding = { file: string; is: 'wrong' | 'change' | 'note'; 
 export type NewerEvent = { session: string; seq: number; at: string; what: string };
 
 /**
- * What an upgrade to this version would do. `release`: the build before; it serves each session but those in `newer`,
- * where it changes nothing.
+ * What an upgrade to this version would do. `release`: the build before it; it serves every session but those in
+ * `newer`, where it changes nothing.
  */
 export type Rehearsal = {
   read: { sessions: number; events: number; settings: number; schedules: number; templates: number };

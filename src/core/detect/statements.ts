@@ -36,7 +36,14 @@ export function readStatements(text: string): Statements {
   const others: string[] = [];
   let last = '';
   for (const line of linesOutsideCode(text)) {
-    if (/^\s*(?:>|$)/.test(line) || stepDeclarationOf(line)) continue;
+    if (/^\s*(?:>|$)/.test(line)) continue;
+    const declared = stepDeclarationOf(line)?.tag;
+    if (declared) {
+      // "[Step 2]" alone declares nothing: it is the title of that step.
+      const number = /\d+/.exec(declared.inside)?.[0];
+      if (number && /^[\s*_.。:：]*$/u.test(declared.after)) headings.push(`Step ${number}:`);
+      continue;
+    }
     const isHeading = HEADING.test(line);
     for (const part of isHeading ? [line] : splitSentences(line)) {
       const sentence = withoutLeadingMarks(part).replace(PRAISE, '');

@@ -117,10 +117,8 @@ export const MAX_OPEN_STEPS = 50;
 
 /**
  * Descriptions of the steps a text declares in lines such as `[Step] Draw the chart`, in order, without those in
- * `existing` (the open steps of the plan). Descriptions that differ only in case,
- * spaces or the full stop at their end are the same. Returns no
- * more than bring the open steps to `most`. Never throws; if its own output is passed as `existing`, it returns
- * nothing.
+ * `existing` (the open steps of the plan). Descriptions that differ only in case, spaces or the full stop at their end
+ * are the same. Returns no more than bring the open steps to `most`; of its own output nothing. Never throws.
  */
 export function parseStepDeclarations(
   text: string,

@@ -45,23 +45,10 @@ export function kindOfWords(
 }
 
 function kindOfMeaning(meaning: MessageMeaning, { status }: WordsContext): MessageKind {
-  switch (meaning) {
-    case 'stop':
-    case 'pause':
-    case 'continue':
-    case 'undo':
-    case 'unclear':
-      return meaning;
-    case 'correction':
-    case 'addition':
-      // Beside a plan that rests, only the person knows whether it is to go on.
-      return status === 'paused' || status === 'failed' ? 'unclear' : 'task';
-    case 'question':
-    case 'task':
-      return 'task';
-    default:
-      return meaning satisfies never;
-  }
+  // Beside a plan that rests, only the person knows whether it is to go on.
+  if (meaning === 'correction' || meaning === 'addition')
+    return status === 'paused' || status === 'failed' ? 'unclear' : 'task';
+  return meaning === 'question' ? 'task' : meaning;
 }
 
 /** The ids of messages that people send: a name of a file, or drawn by `agentctl`, the page or an editor. */

@@ -153,7 +153,7 @@ export const ENGLISH_REPLIES = {
         ? `To answer: "yes" or "no"; /approve or /deny; or agentctl approve ${session}.`
         : `To answer all ${count}: "yes" or "no"; /approve or /deny. To answer one: /approve ${session}, or agentctl approve ${session}.`,
       ...(always === '' ? [] : [`To allow all similar calls in this session (${always}): "always".`]),
-      `If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
+      `Other words answer nothing. If nobody answers by ${formatUtcTime(until)}, it is denied and work continues.`,
     ].join('\n'),
   notThoseOf: (named: string, waiting: string) => `No call "${named}" is waiting for approval. Waiting: ${waiting}.`,
   nothingAsked: 'No call is waiting for approval.',

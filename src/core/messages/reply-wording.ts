@@ -135,7 +135,7 @@ const CHINESE_REPLIES: ReplyWording = {
         ? `回答：“可以”或“不行”；/approve 或 /deny；也可以运行 agentctl approve ${session}。`
         : `一起回答这 ${count} 个：“可以”或“不行”；/approve 或 /deny。只回答一个：/approve ${session}，或 agentctl approve ${session}。`,
       ...(always === '' ? [] : [`本会话中同类调用（${always}）都允许：“总是”。`]),
-      `到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
+      `其他的话不算回答。到 ${formatUtcTime(until)} 没有回答即视为拒绝，任务继续进行。`,
     ].join('\n'),
   notThoseOf: (named, waiting) => `没有等待批准的调用“${named}”。正在等待的是 ${waiting}。`,
   nothingAsked: '没有等待批准的调用。',

@@ -37,6 +37,8 @@ const SUMMARY_WORDING = {
     steps: 'steps done',
     planning: 'planning, no steps yet',
     noSteps: 'no steps',
+    undeclared:
+      'no steps: the model declared none ("[Step] …"). /mode plan-act has those of the next task planned first',
     current: 'Current step',
     spent: 'Iterations',
     assumed: 'assumed done',
@@ -53,6 +55,7 @@ const SUMMARY_WORDING = {
     steps: '步已完成',
     planning: '计划中，还没有步骤',
     noSteps: '没有步骤',
+    undeclared: '没有步骤：模型没有声明任何步骤（“[Step] …”）。/mode plan-act 会先为下一个任务制定计划',
     current: '当前步骤',
     spent: '已用迭代',
     assumed: '推定完成',
@@ -81,7 +84,8 @@ export function formatPlanSummary(plan: Plan, language: Language, most = MAX_STE
   const words = SUMMARY_WORDING[language];
   const current = runningStep(plan);
   const back = rolledBackSteps(plan.steps);
-  const none = plan.status === 'running' ? words.planning : words.noSteps;
+  const ended = plan.status === 'paused' && plan.iteration_count > 0 ? words.undeclared : words.noSteps;
+  const none = plan.status === 'running' ? words.planning : ended;
   const count = plan.steps.length === 0 ? none : `${countCompletedSteps(plan)}/${plan.steps.length} ${words.steps}`;
   return [
     `${words.goal}: ${shortFirstLine(plan.goal)}`,

@@ -1,2 +1,2 @@
 // Written by `npm run docs`: changes with any file of the reducers. A snapshot of another version is not used.
-export const REDUCER_VERSION = '9dad34c6bab5939c';
+export const REDUCER_VERSION = '76c063ebda247d2d';

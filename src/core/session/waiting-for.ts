@@ -127,7 +127,7 @@ function waitAtRest(session: Session, name: string): SessionWait | null {
   const standing = sessionStanding(session);
   // Of a plan that was opened again after its run, the reason is in the plan.
   const reason = (runEnd?.status === standing ? runEnd.reason : plan?.reason) ?? standing;
-  const text = firstLine((runEnd?.status === standing && runEnd.text) || reason);
+  const text = firstLine(inWords((runEnd?.status === standing && runEnd.text) || reason));
   const goOn = ['continue', name];
   switch (standing) {
     case 'waiting':
@@ -165,7 +165,13 @@ const person = (what: string, why: string, say: string[], commands: string[][]):
 });
 
 const repair = (what: string, why: string, commands: string[][]): SessionWait => ({
-  ...{ what, needs: 'repair', why: firstLine(why), until: null, say: [], commands },
+  ...{ ...person(what, why, [], commands), needs: 'repair' },
 });
+
+/** Without the brackets of the marker of the model that a text may begin with: `Failed: no key`. */
+const inWords = (text: string): string =>
+  text.replace(/^[\s*_]*[[【［]([^[\]【】［］]+)[\]】］](?!\()[*_]*[\s:：]*(?=(.?))/u, (_, inside, next) =>
+    next === '' ? inside : `${inside}: `,
+  );
 
 const firstLine = (text: string): string => truncate(text.trim().split('\n')[0] ?? '', MAX_WHY_CHARS);

@@ -84,9 +84,11 @@ const MAX_MARKER_LENGTH = 60;
  * that a line of spaces takes no time.
  */
 const BEFORE_DECLARATION = /^\s{0,40}(?:(?:[-*+•]|\d{1,4}[.)、])\s{0,9}(?:\[[ xX]\]\s{0,9})?)?(\*\*|__)?\s?$/u;
-const STEP_DECLARATION = /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s{0,9}#?\d{0,4}(?:\s?\/\s?\d{1,4})?$/iu;
-/** The same with its words in the brackets. `[Step: done]` declares nothing; a number makes it about that step. */
-const WORDED_DECLARATION = /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s?[:：]\s?(\S.*)$/iu;
+const STEP_DECLARATION =
+  /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s{0,9}[:：]?\s{0,9}#?\d{0,4}(?:\s?\/\s?\d{1,4})?$/iu;
+/** The same with its words in the brackets: `[Step: 2. Draw the chart]`. `[Step: done]` declares nothing. */
+const WORDED_DECLARATION =
+  /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s?[:：]\s?(?:\d{1,4}(?:[.):：]\s|、|\s[–—-]\s))?(\S.*)$/iu;
 const STATUS_WORDS = new RegExp(
   `^\\P{L}*(?:${anyWordOf('not')}\\s?|un|in)?(?:${anyWordOf('filler')})?${anyWordOf('done', 'open', 'failed', 'skipped', 'blocked', 'progress', 'waiting')}(?![\\p{L}\\s])`,
   'iu',

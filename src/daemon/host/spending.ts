@@ -79,13 +79,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
         const verdict = judgeCall(states, source.model, cost === null && unpriced.has(source.model));
         if (verdict.is === 'refused') return verdict.refusal;
         if (verdict.is === 'room') {
-          const call: OpenCall = {
-            ...source,
-            id: `${clock.elapsed()}-${places++}`,
-            tokens,
-            cost,
-            at: now.toISOString(),
-          };
+          const id = `${clock.elapsed()}-${places++}`;
+          const call: OpenCall = { ...source, id, tokens, cost, at: now.toISOString() };
           const [day, isDurable] = [localDay(now), states.length > 0];
           days.change(day, (file) => ({ ...file, open: [...file.open, call] }));
           if (isDurable) await days.save(day, true);
@@ -120,9 +115,10 @@ export function judgeCall(
 
 /** The day once a call has ended, in flight or not: with what it cost, if it was made at all. */
 export function settleCall(file: UsageFile, call: OpenCall, spent: CallSpent): UsageFile {
-  const { model = call.model, tokens, cached = 0, cost, ms } = spent;
+  const { model = call.model, tokens, estimated, cached = 0, cost, ms } = spent;
   const isCalled = tokens > 0 || cost === null || cost > 0;
-  const sums = { calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0, ms, unsettled: 0 };
+  const known = { calls: 1, tokens, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0, ms, unsettled: 0 };
+  const sums = { ...known, ...(estimated && { estimated }) };
   return {
     ...file,
     open: file.open.filter(({ id }) => id !== call.id),

@@ -263,7 +263,11 @@ function countCall(reserved: Reservation, prompt: CallEstimate): CountedCall {
     failed(error, ms) {
       // What was refused, or never arrived, costs nothing. An answer that was cut off has been paid for.
       const isFree = error instanceof ModelError && error.kind !== 'malformed';
-      return reserved.settle({ ...(isFree ? { tokens: 0, cost: 0 } : prompt), ms, isAnswered: false });
+      return reserved.settle({
+        ...(isFree ? { tokens: 0, cost: 0 } : { ...prompt, estimated: true }),
+        ms,
+        isAnswered: false,
+      });
     },
   };
 }

@@ -1,3 +1,4 @@
+import { jsonValues } from '../../base/json.ts';
 import { truncate } from '../../base/strings.ts';
 import { UserError } from '../../base/user-error.ts';
 import type { Client, SentMessage } from '../../client/index.ts';
@@ -152,22 +153,12 @@ function activityOf(item: Exclude<AnswerItem, { kind: 'text' | 'silence' }>): st
       if (event.type !== 'step.failed' && event.type !== 'step.blocked') return undefined;
       return `step ${event.type.slice('step.'.length)}: ${toLine(item.name)}: ${toLine(event.error)}`;
     case 'call':
-      return event.type === 'tool.started' ? `${event.name}: ${toLine(argumentValues(event.args))}` : undefined;
+      return event.type === 'tool.started' ? `${event.name}: ${toLine(jsonValues(event.args))}` : undefined;
     case 'notice':
       if (event.type !== 'model.failed' || event.retry_at === null) return undefined;
       return `the model failed and is asked again: ${toLine(event.error)}`;
     default:
       return undefined;
-  }
-}
-
-/** The values of a call's arguments, or the raw text if it is not valid JSON. */
-function argumentValues(args: string): string {
-  try {
-    const values: unknown[] = Object.values(Object(JSON.parse(args)));
-    return values.map((value) => (typeof value === 'string' ? value : JSON.stringify(value))).join(' ');
-  } catch {
-    return args;
   }
 }
 

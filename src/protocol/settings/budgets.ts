@@ -46,6 +46,7 @@ const SpentByCall = z.object({
   tokens: z.number(),
   cost: z.number().nullable(),
   model: z.string().exactOptional(),
+  estimated: z.literal(true).exactOptional(),
   cached: z.number().exactOptional(),
   ms: z.number(),
   isAnswered: z.boolean(),

@@ -17,6 +17,7 @@ export const UsageEntry = z.strictObject({
   calls: z.int().min(0),
   tokens: z.number().min(0),
   cached: z.number().min(0).default(0).describe('Of the tokens, those that endpoints reported as cached.'),
+  estimated: z.literal(true).optional().describe('The endpoint of a call reports no tokens, so they are estimated.'),
   cost: z.number().min(0).describe('Of the calls whose cost is known.'),
   unpriced: z.int().min(0).describe('Calls whose cost is unknown.'),
   ms: z.number().min(0),

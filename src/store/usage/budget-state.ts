@@ -111,19 +111,8 @@ function statesOf(scopes: readonly Scope[], month: MonthUsage, now: Date): Budge
         const reserved = kind === 'minutes' ? 0 : open[kind];
         const unpriced = kind === 'cost' ? spent.unpriced : 0;
         const until = periodEnd(now, period).toISOString();
-        return [
-          {
-            setting: `${prefix}.${period}.${kind}`,
-            of,
-            period,
-            kind,
-            limit,
-            spent: amountOf(spent, kind),
-            reserved,
-            unpriced,
-            until,
-          },
-        ];
+        const about = { setting: `${prefix}.${period}.${kind}`, of, period, kind, limit };
+        return [{ ...about, spent: amountOf(spent, kind), reserved, unpriced, until }];
       });
     }),
   );

@@ -42,13 +42,14 @@ export async function writeUsageDay(folder: string, file: UsageFile, durable: bo
 }
 
 /** Sums of calls. */
-export type Spent = Pick<UsageEntry, 'calls' | 'tokens' | 'cached' | 'cost' | 'unpriced' | 'ms' | 'unsettled'>;
+export type Spent = Omit<UsageEntry, keyof CallSource>;
 
 export const NOTHING_SPENT: Spent = { calls: 0, tokens: 0, cached: 0, cost: 0, unpriced: 0, ms: 0, unsettled: 0 };
 
 export const addSpent = (one: Spent, other: Spent): Spent => ({
   calls: one.calls + other.calls,
   tokens: one.tokens + other.tokens,
+  ...((one.estimated || other.estimated) && { estimated: true }),
   cached: one.cached + other.cached,
   cost: one.cost + other.cost,
   unpriced: one.unpriced + other.unpriced,
@@ -81,7 +82,7 @@ export function addToEntries(entries: readonly UsageEntry[], source: CallSource,
 export function settleAbandoned(file: UsageFile): UsageFile {
   const entries = file.open.reduce<UsageEntry[]>((all, call) => {
     const spent = { calls: 1, tokens: call.tokens, cost: call.cost ?? 0, unpriced: call.cost === null ? 1 : 0 };
-    return addToEntries(all, call, { ...spent, cached: 0, ms: 0, unsettled: 1 });
+    return addToEntries(all, call, { ...spent, estimated: true, cached: 0, ms: 0, unsettled: 1 });
   }, file.entries);
   return { ...file, entries, open: [] };
 }

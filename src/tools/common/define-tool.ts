@@ -72,8 +72,8 @@ export type ToolHead<Args extends z.ZodObject> = {
 };
 
 /**
- * A tool whose module is loaded at its first call, so a daemon that never calls it starts without its packages. If an
- * update has replaced the program under a running daemon, the module may not fit it.
+ * A tool whose module is loaded at its first call, so a daemon that never calls it starts without its packages. Where
+ * an update has replaced the program under a running daemon, the module may not fit it.
  */
 export function lazyTool<Args extends z.ZodObject>(head: ToolHead<Args>, load: () => Promise<Tool>): Tool {
   let loading: Promise<Tool> | undefined;

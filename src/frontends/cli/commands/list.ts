@@ -17,14 +17,8 @@ import {
 
 /** The state of a session in a word. */
 export const STATE_LABELS: Record<SessionStanding, string> = {
-  none: 'idle',
-  running: 'running',
-  waiting: 'waiting',
-  paused: 'paused',
-  completed: 'completed',
-  failed: 'failed',
-  cancelled: 'cancelled',
-  unreadable: 'unreadable',
+  ...{ none: 'idle', running: 'running', waiting: 'waiting', paused: 'paused', completed: 'completed' },
+  ...{ failed: 'failed', cancelled: 'cancelled', unreadable: 'unreadable' },
 };
 
 /** Most code points of a name that are shown; a key may have about 200. */

@@ -1,3 +1,4 @@
+import { jsonValues } from '../../../base/json.ts';
 import { escapeInvisible } from '../../../base/strings.ts';
 import type { Client, SessionUpdate } from '../../../client/index.ts';
 import type { Event } from '../../../protocol/session/event.ts';
@@ -14,7 +15,6 @@ import {
 } from '../common/command.ts';
 import {
   CONVERSATION_WORDS,
-  formatArgs,
   type Line,
   openConversationPrinter,
   type ShownSession,
@@ -135,7 +135,7 @@ const isPlanEnding = ({ run, runEnd, plan }: ShownSession): boolean =>
 function formatItem({ event }: SessionUpdate): Line[] {
   switch (event?.type) {
     case 'tool.started':
-      return [['dim', `$ ${event.name} ${formatArgs(event.args)}`]];
+      return [['dim', `$ ${event.name} ${jsonValues(event.args)}`]];
     case 'approval.asked':
       return [['yellow', `? ${event.name} ${event.display}`]];
     case 'tool.finished':

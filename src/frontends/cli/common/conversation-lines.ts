@@ -1,4 +1,4 @@
-import { parseJson } from '../../../base/json.ts';
+import { jsonValues } from '../../../base/json.ts';
 import { legible } from '../../../base/strings.ts';
 import type { SessionUpdate } from '../../../client/index.ts';
 import { authorName, describeEvent } from '../../../client/inspect/describe-event.ts';
@@ -106,6 +106,8 @@ export function openTranscript(area: TextScreen, words: typeof EN, isMine: (mess
   const calls = new Map<string, { name: string; args: string }>();
   /** How the last run had ended before this began: its reply may be recorded later. */
   let endedBefore = '';
+  /** The last reply: that of a run that was stopped begins with the one to the order. */
+  let repliedLast = '';
   /** Steps that were added since something else was shown. */
   let added: string[] = [];
   const print = (text: string) => {
@@ -133,7 +135,9 @@ export function openTranscript(area: TextScreen, words: typeof EN, isMine: (mess
         const { status, text, approval } = item.event.reply;
         if (status === 'joined') printer.line('dim', words.joined);
         // A call that waits for approval is shown to the letter by itself.
-        else if (approval === undefined && text !== endedBefore) print(item.text);
+        else if (approval === undefined && text !== endedBefore)
+          print(item.text.startsWith(`${repliedLast}\n`) ? item.text.slice(repliedLast.length).trim() : item.text);
+        repliedLast = text;
       } else if (item.kind !== 'message' || !isMine(item.event.id)) printer.show(item);
       if (item.kind === 'message') endedBefore = '';
       const { approvals, question } = item.session;
@@ -156,7 +160,7 @@ function callLine(
   call: { name: string; args: string } | undefined,
   words: typeof EN,
 ): Line {
-  const label = call ? legible(`${call.name} ${formatArgs(call.args)}`) : words.aCall;
+  const label = call ? legible(`${call.name} ${jsonValues(call.args)}`) : words.aCall;
   if (event.type === 'tool.interrupted') return ['yellow', `✗ ${label}: ${words.interrupted}: ${event.why}`];
   const time = event.ms < 1000 ? '' : ` (${formatDuration(event.ms)})`;
   return event.ok ? ['dim', `· ${label}${time}`] : ['red', `✗ ${label}${time}: ${inlineText(event.output)}`];
@@ -221,10 +225,4 @@ function stepLabel({ plan }: ShownSession, id: string): string {
   const place = plan?.steps.findIndex((step) => step.id === id) ?? -1;
   const step = plan?.steps[place];
   return step ? `${place + 1}/${plan?.steps.length} ${toSingleLine(step.description, MAX_LINE_CHARS)}` : id;
-}
-
-/** The values only: a path, a command. The event log has them in full. */
-export function formatArgs(args: string): string {
-  const value = parseJson(args);
-  return typeof value === 'object' && value !== null ? Object.values(value).map(String).join(' ') : args;
 }

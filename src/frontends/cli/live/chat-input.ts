@@ -1,4 +1,4 @@
-import { createInterface, type Interface } from 'node:readline';
+import { createInterface } from 'node:readline';
 import { Writable } from 'node:stream';
 import { formatLocalTime, legible, nearestName } from '../../../base/strings.ts';
 import { approvalMessage } from '../../../client/actions/messaging.ts';
@@ -206,7 +206,8 @@ export function openPrompt(
   };
   const clear = () => {
     pasted = [];
-    clearLine(editor);
+    editor.write(null, { ctrl: true, name: 'e' });
+    editor.write(null, { ctrl: true, name: 'u' });
   };
   const afterKey = () => draw();
   input.on('keypress', afterKey);
@@ -238,10 +239,4 @@ export function openPrompt(
       output.write(PASTE_OFF);
     },
   };
-}
-
-/** Empties the line that is being typed. */
-function clearLine(editor: Interface): void {
-  editor.write(null, { ctrl: true, name: 'e' });
-  editor.write(null, { ctrl: true, name: 'u' });
 }

@@ -21,7 +21,7 @@ const EN = {
   left: (command: string) => `The run continues. Come back with: ${command}`,
   approval: (id: number, session: string) => `Call ${id} of ${session} needs your approval`,
   approvalEnds: (time: string, rule: string | null) =>
-    `allow, deny${rule === null ? '' : `, or always (adds the rule ${rule})`}. Other words deny it too, and so does no answer by ${time}.`,
+    `allow, deny${rule === null ? '' : `, or always (adds the rule ${rule})`}. Other words answer nothing; no answer by ${time} denies it.`,
   unclear: 'A call waits for approval. Answer with allow, deny or always.',
   noCall: 'No call is waiting for approval.',
   noRule: 'This call has no rule to add: answer with allow or deny.',
@@ -50,7 +50,6 @@ const EN = {
   finding: (word: string) => `/${word}▏ Enter keeps the list, Esc shows all`,
   sureAllow: (call: string) => `Press a again to allow: ${call}`,
   sureDeny: (call: string) => `Press d again to deny: ${call}`,
-  answered: (decision: string, name: string) => `Sent ${decision} to ${name}.`,
   sent: (command: string, name: string) => `Sent ${command} to ${name}.`,
   columns: { session: 'SESSION', state: 'STATE', step: 'DONE', age: 'AGE', spent: 'SPENT' },
   empty: 'No sessions. Create one with: agentctl send demo "…"',
@@ -88,7 +87,7 @@ const ZH: LiveWording = {
   left: (command) => `运行会继续。回来请用：${command}`,
   approval: (id, session) => `${session} 的调用 ${id} 需要你批准`,
   approvalEnds: (time, rule) =>
-    `allow 允许，deny 拒绝${rule === null ? '' : `，always 总是（加入规则 ${rule}）`}。其他的话也算拒绝，到 ${time} 无人回答亦然。`,
+    `allow 允许，deny 拒绝${rule === null ? '' : `，always 总是（加入规则 ${rule}）`}。其他的话不算回答；到 ${time} 无人回答即视为拒绝。`,
   unclear: '有调用在等待批准。请回答 allow、deny 或 always。',
   noCall: '没有调用在等待批准。',
   noRule: '此调用没有可加入的规则：请回答 allow 或 deny。',
@@ -115,7 +114,6 @@ const ZH: LiveWording = {
   finding: (word) => `/${word}▏ Enter 保留列表，Esc 显示全部`,
   sureAllow: (call) => `再按一次 a 允许：${call}`,
   sureDeny: (call) => `再按一次 d 拒绝：${call}`,
-  answered: (decision, name) => `已向 ${name} 发送 ${decision}。`,
   sent: (command, name) => `已向 ${name} 发送 ${command}。`,
   columns: { session: '会话', state: '状态', step: '完成', age: '距今', spent: '已用' },
   empty: '没有会话。新建：agentctl send demo "…"',

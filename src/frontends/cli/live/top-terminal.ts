@@ -230,7 +230,7 @@ function openActions({ client, words }: TopTerminal, say: (text: string) => void
       return say((decision === 'allow' ? words.sureAllow : words.sureDeny)(said));
     }
     const message = await decisionMessage(client, { is: 'decision', call, decision });
-    await send(words.answered(decision, readableName(call.session)), client.send(call.session, message));
+    await send(words.sent(decision, readableName(call.session)), client.send(call.session, message));
   };
   const order = (name: string, command: string) =>
     send(words.sent(`/${command}`, readableName(name)), client.send(name, { command }, { mustExist: true }));

@@ -153,7 +153,12 @@ function addItem(entries: Entries, item: ConversationItem, at: string): void {
       const { status, reason, attachments: files } = item.event.reply;
       // It is shown where it is answered, and then as a call.
       const isAsked = status === 'waiting' && (reason === 'question' || reason === 'approval');
-      if (status !== 'joined' && !isAsked) add({ kind: 'reply', status, text: item.text, files });
+      if (status === 'joined' || isAsked) return;
+      // The reply of a run that was stopped begins with the one to the order.
+      const last = entries.items.at(-1);
+      const isRepeated = last?.kind === 'reply' && last.status === 'done' && status !== 'done';
+      const said = isRepeated && item.event.reply.text.startsWith(last.text) ? entries.items.pop() : undefined;
+      add({ kind: 'reply', status, text: item.text || (said?.kind === 'reply' ? said.text : ''), files });
       return;
     }
     case 'notice': {

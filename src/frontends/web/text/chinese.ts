@@ -184,7 +184,7 @@ export const chinese: Words = {
   allow: '允许',
   deny: '拒绝',
   always: (rule) => `始终允许：${rule}`,
-  expires: '若无人回答，将于此时拒绝',
+  expires: '其他的话不算回答。若无人回答，将于此时拒绝',
   sessionName: '会话名称',
   whatToDo: '要做什么？',
   firstMessage: '任务',

@@ -191,7 +191,7 @@ export const english = {
   allow: 'Allow',
   deny: 'Deny',
   always: (rule: string) => `Always allow: ${rule}`,
-  expires: 'Denied without an answer by',
+  expires: 'Other words answer nothing. Denied without an answer by',
   sessionName: 'Name of the session',
   whatToDo: 'What should be done?',
   firstMessage: 'Task',

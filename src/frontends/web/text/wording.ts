@@ -77,3 +77,7 @@ export const formatCost = (cost: number): string =>
 
 export const formatNumber = (value: number): string =>
   new Intl.NumberFormat(words.value.tag, { notation: 'compact' }).format(value);
+
+/** A number of tokens, with a tilde where it is estimated. */
+export const formatTokens = ({ tokens, estimated }: { tokens: number; estimated?: true | undefined }): string =>
+  `${estimated ? '~' : ''}${formatNumber(tokens)}`;

@@ -7,7 +7,7 @@ import { hrefOf } from '../data/overview.ts';
 import { openSession, useJson } from '../data/session.ts';
 import { Facts, Loading, Notice, PageHeader, Table, Unfold } from '../parts/controls.tsx';
 import { FOCUSABLE } from '../parts/markdown.tsx';
-import { formatCost, formatNumber, formatTime, words } from '../text/wording.ts';
+import { formatCost, formatNumber, formatTime, formatTokens, words } from '../text/wording.ts';
 
 /** The usage of model calls, and the settings in force with the file of each. */
 export function DetailsView({ session }: { session?: string }) {
@@ -53,7 +53,7 @@ function UsageTables({ session }: { session: string | undefined }) {
           <Facts
             facts={[
               [usageColumns.calls, formatNumber(value.total.calls)],
-              [usageColumns.tokens, formatNumber(value.total.tokens)],
+              [usageColumns.tokens, formatTokens(value.total)],
               [usageColumns.cost, costText(value.total)],
             ]}
           />
@@ -89,12 +89,7 @@ function UsageTable({
       numbersFrom={1}
       rows={rows.map(({ name, href, ...sums }) => ({
         key: name,
-        cells: [
-          href === undefined ? name : <a href={href}>{name}</a>,
-          sums.calls,
-          formatNumber(sums.tokens),
-          costText(sums),
-        ],
+        cells: [href === undefined ? name : <a href={href}>{name}</a>, sums.calls, formatTokens(sums), costText(sums)],
       }))}
     />
   );

@@ -62,10 +62,8 @@ export function SessionList() {
 function Entry(entry: SessionOverview) {
   const { name, label, title, standing, plan, changed, inbox, plan_problem, waits } = entry;
   const isOpen = route.value.page === 'session' && route.value.name === name;
-  // In words: it may begin with a marker of the model, and has no room for Markdown.
-  const matter = legible(waits?.why ?? plan_problem ?? '')
-    .replace(/^[[【]([^\]】]{1,20})[\]】]\s*/u, '$1: ')
-    .replace(/\*\*|`/g, '');
+  // There is no room for Markdown.
+  const matter = legible(waits?.why ?? plan_problem ?? '').replace(/\*\*|`/g, '');
   return (
     <a class="entry" href={hrefOf(name)} aria-current={isOpen ? 'page' : undefined}>
       <StateSign state={standing} />

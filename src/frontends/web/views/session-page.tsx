@@ -3,7 +3,7 @@ import { actionProblem, canResume, openSession, type SessionView, sendCommand } 
 import { Button, Notice, PageHeader, SureButton, set, Unfold } from '../parts/controls.tsx';
 import { StateLabel } from '../parts/icons.tsx';
 import { PlanLine, PlanPanel, planInFront, planView } from '../plan/plan-panel.tsx';
-import { formatCost, formatDuration, formatNumber, formatTime, words } from '../text/wording.ts';
+import { formatCost, formatDuration, formatTime, formatTokens, words } from '../text/wording.ts';
 import { BrowserView } from './browser-view.tsx';
 import { Composer } from './composer.tsx';
 import { DetailsView } from './details-view.tsx';
@@ -131,7 +131,7 @@ function RunState({ view, isPaused }: { view: SessionView; isPaused: boolean }) 
   const completed = plan?.steps.filter(({ status }) => status === 'completed').length ?? 0;
   const facts = [
     spent && run && calls(spent.iterations, run.limits.iterations),
-    spent && tokens(`${spent.estimated ? '~' : ''}${formatNumber(spent.tokens)}`),
+    spent && tokens(formatTokens(spent)),
     spent && spent.cost !== null && `${usageColumns.cost} ${formatCost(spent.cost)}`,
     spent?.ms !== undefined && formatDuration(spent.ms),
     inbox > 0 && waitingMessages(inbox),
