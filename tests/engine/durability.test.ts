@@ -203,13 +203,6 @@ test('an idle session has nothing that a power cut would take', async () => {
   expect(it.unsynced()).toBe(0);
 });
 
-test('a reply to a command that changes no plan is published only when it is durable', async () => {
-  const it = await watched({ script: moves({ text: 'Hello.' }) });
-  await it.say('1.md', '/status');
-  expect(it.effects).toContain('reply');
-  expect(it.early).toEqual([]);
-});
-
 test('a reply that is given while a call is in flight is published only when it is durable', async () => {
   const it = await watched({ script: () => ({ hold: true, next: () => ({ text: 'Hello.' }) }) });
   await it.say('1.md', 'Say hello');
@@ -218,11 +211,14 @@ test('a reply that is given while a call is in flight is published only when it 
   expect(it.unsynced()).toBe(0);
 });
 
-test('a stop is durable before the call in flight is ended', async () => {
+test('a stop is durable before the call in flight is ended, and words in doubt before the model is asked what they mean', async () => {
   const it = await watched({ script: () => ({ text: '[Step] Wait', calls: [shell()] }), tool: () => 'hold' });
   await it.say('1.md', 'Work');
   await it.say('2.md', '/stop');
   expect(it.effects).toContain('a tool is stopped');
+  it.drop('3.md', 'continue the fence to the left edge');
+  await it.settle();
+  expect(it.types()).toContain('message.interpreted');
   expect(it.early).toEqual([]);
 });
 

@@ -42,13 +42,11 @@ test('a rarely used tool is offered by its line, and a call through `more_tools`
   expect(call).toMatchObject({ name: 'browser', args: '{"action":"close"}', via: 'more_tools' });
 });
 
-test('with the name alone it is a question, and so is anything that cannot be read', async () => {
-  const it = await withRareTool({
-    script: moves(through({ tool: 'browser' }), through('{"tool":'), through({ tool: 'more_tools', arguments: {} }), {
-      text: 'Fine.',
-    }),
-  });
-  expect(it.toolRuns.map(({ name }) => name)).toEqual(['more_tools', 'more_tools', 'more_tools']);
+test('with the name alone it is a question, and so is anything that cannot be read; no other tool leads to one', async () => {
+  const questions = [{ tool: 'browser' }, '{"tool":', { tool: 'more_tools', arguments: {} }].map(through);
+  const other = { calls: [{ name: 'shell', args: { tool: 'browser', arguments: {} } }] };
+  const it = await withRareTool({ script: moves(...questions, other, { text: 'Fine.' }) });
+  expect(it.toolRuns.map(({ name }) => name)).toEqual(['more_tools', 'more_tools', 'more_tools', 'shell']);
 });
 
 test('an agent that lacks a tool does not get it through `more_tools` either, nor its line', async () => {

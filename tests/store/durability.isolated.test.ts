@@ -10,6 +10,7 @@ const log = diskLog();
 const {
   applyRetention,
   dropMessage,
+  openCheckpoints,
   openMemoryFile,
   openSessionFolder,
   openWorkspace,
@@ -20,13 +21,12 @@ const {
 const { tempFolder, opened, progressed } = await import('./rig.ts');
 const { replaceOrOverwriteFile } = await import('../../src/store/fs/durable-write.ts');
 const { serveHere, TEST_SETTINGS } = await import('../support/daemon-here.ts');
+const { resolveCheckpoints } = await import('../../src/protocol/settings/checkpoint-limits.ts');
 const { attachFile } = await import('../../src/store/inbox/sender.ts');
 const {
   ensureFolderDurably: makeDurably,
   createFile,
   placeNewFile: putInPlace,
-  syncFile,
-  syncFolder,
 } = await import('../../src/store/fs/durable-write.ts');
 
 function session(options = {}) {
@@ -111,18 +111,14 @@ test('a torn tail is saved to disk before it is cut off', async () => {
   expect(lines[saved + 1]).toBe('sync .');
 });
 
-test('a safely dropped message is on disk with its name; any other is once it is taken', async () => {
+test('a safely dropped message is on disk with its name, in a new session with every name on its path; any other once it is taken', async () => {
   const { root, folder, store } = session();
   const lines = await log.during(root, () => dropMessage(folder, { name: '1.msg.md', content: 'hello' }));
   expect(lines).toEqual(['sync demo/inbox/.tmp/*', 'link demo/inbox/1.msg.md', 'sync demo/inbox']);
   expect(await log.during(folder, () => store.inbox.listReady())).toEqual(['sync inbox/1.msg.md']);
-});
-
-test('a message into a new session syncs every name on its path', async () => {
-  const root = tempFolder();
-  fs.mkdirSync(join(root, 'demo'));
-  const lines = await log.during(root, () => dropMessage(join(root, 'demo'), { name: '1.msg.md', content: 'hello' }));
-  expect(lines.slice(-3)).toEqual(['sync demo/inbox', 'sync demo', 'sync .']);
+  fs.mkdirSync(join(root, 'new'));
+  const more = await log.during(root, () => dropMessage(join(root, 'new'), { name: '1.msg.md', content: 'hello' }));
+  expect(more.slice(-3)).toEqual(['sync new/inbox', 'sync new', 'sync .']);
 });
 
 test('an attachment is on disk with its name', async () => {
@@ -213,24 +209,37 @@ test('a session is completely on disk when it is created, renamed or archived', 
   ]);
 });
 
-test('a plan that a snapshot relies on is on disk with every name', async () => {
+test('a plan that a snapshot relies on is on disk with every name, and one that is put aside under its new name', async () => {
   const { folder, store } = session();
   await store.plan.write('{"n":1}');
   expect(await log.during(folder, () => store.plan.sync())).toEqual(['sync plan.json', 'sync .', 'sync plans/history']);
+  expect((await log.during(folder, () => store.plan.setAside())).slice(-2)).toEqual(['sync plans/history', 'sync .']);
 });
 
-test('a plan that is put aside is on disk under its new name, and gone from its old one', async () => {
-  const { folder, store } = session();
-  await store.plan.write('{"n":1}');
-  expect((await log.during(folder, () => store.plan.setAside())).slice(-2)).toEqual(['sync plans/history', 'sync .']);
+test('a checkpoint has its contents on disk before its manifest, and what is restored has its name', async () => {
+  const { folder, paths } = session();
+  const [work, { signal }] = [join(folder, 'work'), new AbortController()];
+  const checkpoints = openCheckpoints(paths, work, () => resolveCheckpoints({}));
+  const order = { why: 'rescue' as const, steps: [], plan: null, concurrent: false, last: 0, needed: [] };
+  fs.writeFileSync(join(work, 'a'), 'one');
+  expect(await log.during(folder, () => checkpoints.save(order, signal))).toEqual([
+    'sync checkpoints/contents/.tmp-*',
+    'rename checkpoints/contents/*',
+    'sync checkpoints/contents',
+    'sync checkpoints/.tmp-*',
+    'link checkpoints/1.json',
+    ...['sync checkpoints', 'sync checkpoints'],
+  ]);
+  fs.writeFileSync(join(work, 'a'), 'two');
+  const restore = { checkpoint: 1, paths: [], save: { ...order, last: 1 } };
+  const lines = await log.during(folder, () => checkpoints.restore(restore, signal));
+  expect(lines.slice(-2)).toEqual(['rename work/a', 'sync work']);
 });
 
 test('the basic functions sync what they promise', async () => {
   const root = tempFolder();
   const [file, folder] = [join(root, 'a'), join(root, 'x', 'y')];
   expect(await log.during(root, () => createFile(file, 'x'))).toEqual(['sync a']);
-  expect(await log.during(root, () => syncFile(file))).toEqual(['sync a']);
-  expect(await log.during(root, () => syncFolder(root))).toEqual(['sync .']);
   expect(await log.during(root, () => makeDurably(folder))).toEqual(['sync x', 'sync .']);
   expect(await log.during(root, () => putInPlace(join(root, 's'), join(root, 'b'), 'x'))).toEqual([
     'sync s',
