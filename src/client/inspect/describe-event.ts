@@ -1,7 +1,7 @@
 import { formatLocalTime } from '../../base/strings.ts';
 import type { ChangeCounts } from '../../protocol/session/checkpoint.ts';
 import type { Event, EventOf, EventType } from '../../protocol/session/event.ts';
-import { type Actor, inlineText } from '../../protocol/session/log-entry.ts';
+import type { Actor, StoredText } from '../../protocol/session/log-entry.ts';
 
 /** As what people are shown an event; `state`: not at all. */
 type EventKind = 'message' | 'answer' | 'call' | 'call ended' | 'step' | 'notice' | 'reply' | 'state';
@@ -23,6 +23,7 @@ const HOLD_ENDED = {
 } satisfies Record<EventOf<'browser.returned'>['reason'], string>;
 
 /** A long text is in a file of its session: the event has its beginning. */
+const inlineText = (text: StoredText): string => ('text' in text ? text.text : text.head);
 
 const formatCounts = ({ added, changed, removed }: ChangeCounts): string =>
   `${added} added, ${changed} changed, ${removed} removed`;
