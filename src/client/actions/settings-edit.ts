@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { isRecord } from '../../base/collections.ts';
 import { parseJsonOrWhy } from '../../base/json.ts';
 import { UserError } from '../../base/user-error.ts';
 import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
@@ -140,12 +141,9 @@ type JsonObject = Record<string, unknown>;
 function parseSettings({ label }: SettingsFile, text = '{}'): JsonObject {
   const parsed = parseJsonOrWhy(text);
   if (!parsed.ok) throw new UserError(`${label} is not JSON: ${parsed.why}.`);
-  if (!isObject(parsed.value)) throw new UserError(`${label}: expected an object.`);
+  if (!isRecord(parsed.value)) throw new UserError(`${label}: expected an object.`);
   return parsed.value;
 }
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function splitKey(key: string): string[] {
   const path = key.split('.');
@@ -252,8 +250,7 @@ function leavesOf(value: object, above = ''): Map<string, unknown> {
   const leaves = Object.entries(value).flatMap(([key, one]): Array<[string, unknown]> => {
     if (one === undefined || (above === '' && NOT_SETTINGS.has(key))) return [];
     const name = above === '' ? key : `${above}.${key}`;
-    const isObject = typeof one === 'object' && one !== null && !Array.isArray(one);
-    return isObject ? [...leavesOf(one, name)] : [[name, one]];
+    return isRecord(one) ? [...leavesOf(one, name)] : [[name, one]];
   });
   return new Map(leaves);
 }
