@@ -267,11 +267,8 @@ function countCall(reserved: Reservation, prompt: CallEstimate): CountedCall {
     failed(error, ms) {
       // What was refused, or never arrived, costs nothing. An answer that was cut off has been paid for.
       const isFree = error instanceof ModelError && error.kind !== 'malformed';
-      return reserved.settle({
-        ...(isFree ? { tokens: 0, cost: 0 } : { ...prompt, estimated: true }),
-        ms,
-        isAnswered: false,
-      });
+      const spent = isFree ? { tokens: 0, cost: 0 } : { ...prompt, estimated: true as const };
+      return reserved.settle({ ...spent, ms, isAnswered: false });
     },
   };
 }
