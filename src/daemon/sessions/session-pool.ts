@@ -232,6 +232,8 @@ function handleFailure(pool: Pool, name: string, entry: PoolEntry, error: unknow
   const isCorrupt = trouble.is === 'quarantined' && !trouble.isTransient;
   const logFingerprint = isCorrupt ? options.logFingerprint(name) : '';
   failing.report(name, trouble, { logFingerprint, isBesideCall: false });
+  // A wake that arrived while it was being opened was for what it could not read.
+  if (!entry.worker && entry.lastUsed > entry.since) failing.requestRetry(name);
   if (logFingerprint !== '') options.onQuarantine(name);
   if (trouble.is === 'disk full') options.onDiskFull(error);
   if (trouble.is === 'too many files') pauseOpening(pool);
