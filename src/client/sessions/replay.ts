@@ -8,9 +8,10 @@ import { stateFromSnapshot } from '../../core/session/snapshot.ts';
 import type { Event, EventOf } from '../../protocol/session/event.ts';
 import { LOG_START, type LogPosition } from '../../protocol/session/log-entry.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
+import type { SessionPaths } from '../../store/layout/layout.ts';
 import { snapshotsNewestFirst, snapshotsOldestFirst } from '../../store/session/snapshots.ts';
-import type { NamedSession } from './session-folders.ts';
 
+type NamedSession = SessionPaths & { name: string };
 /** A state, and its position in the event log. */
 export type KnownState = { session: Session; mark: LogPosition };
 
