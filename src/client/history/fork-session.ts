@@ -16,9 +16,8 @@ import type { Workspace } from '../../store/workspace/workspace.ts';
 import { rebuildFiles } from '../actions/session-admin.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';
 import { replayLog } from '../sessions/replay.ts';
-import type { SessionFolders } from '../sessions/session-folders.ts';
+import type { KnownSession, NamedSession } from '../sessions/session-folders.ts';
 
-type KnownSession = ReturnType<SessionFolders['get']>;
 type Saved = EventOf<'work.saved'> & { checkpoint: number };
 
 /**
@@ -53,7 +52,7 @@ export async function forkSession(
  * not published again, now or by `rebuild`.
  */
 export async function sealCopy(
-  paths: SessionPaths & { name: string },
+  paths: NamedSession,
   origin: Pick<EventOf<'session.forked'>, 'from' | 'how' | 'checkpoint'>,
 ): Promise<void> {
   let epoch = 0;
