@@ -65,6 +65,7 @@ const PROGRAMS = {
   agentd: {
     start: ['frontends/agentd/daemon-process.ts'],
     daemon: ['main/run-daemon.ts'],
+    sessions: ['main/open-session.ts', 'engine/loop/worker.ts'],
   },
   agentctl: {
     quick: [
@@ -86,7 +87,6 @@ const PROGRAMS = {
 
 /** Folders of the inlined packages. */
 const inlined = new Set();
-
 rmSync(OUT, { recursive: true, force: true });
 for (const [name, files] of Object.entries(PROGRAMS)) {
   const groups = [[SHARED, isShared], ...Object.entries(files).map(([group, sources]) => [group, among(sources)])];

@@ -72,13 +72,13 @@ const base = mkdtempSync(join(tmpdir(), 'agentd-cluster-'));
 let isBroken = false;
 try {
   const trial = await openTrial(base, WORKERS);
-  const { cluster, ledger } = trial;
+  const { cluster, tasks } = trial;
   for (const name of chosen.filter((one) => one !== 'none')) {
     const began = performance.now();
     let result: string;
     try {
       result = await (FAULTS[name]?.(trial) ?? '');
-      const wrong = ledger.wrong();
+      const wrong = tasks.wrong();
       if (wrong.length > 0) throw new Error(wrong.join('; '));
     } catch (error) {
       isBroken ||= !(error instanceof NotRun);
@@ -90,7 +90,7 @@ try {
         for (const part of [cluster.gateway, ...cluster.workers]) console.log(part.name, part.printed());
     }
     console.log(`${name}: ${result} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
-    ledger.forget();
+    tasks.forget();
   }
   if (wanted > 0) {
     const { text, wrong } = await kills(trial, wanted);

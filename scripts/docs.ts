@@ -14,13 +14,6 @@ import { formatsPage } from './docs/formats-page.ts';
 import { REDUCER_VERSION_FILE, reducerVersion } from './docs/reducer-version.ts';
 import { builtinToolNames, toolsPage } from './docs/tools-page.ts';
 
-/** The page with the table of events. */
-function withEvents(page: string): string {
-  const rows = EventBody.options.map(({ shape }) => `| \`${shape.type.value}\` | ${EVENTS[shape.type.value].about} |`);
-  const table = ['<!-- events -->', '| event | what happened |', '| --- | --- |', ...rows, '<!-- /events -->'];
-  return page.replace(/<!-- events -->[\s\S]*<!-- \/events -->/, () => table.join('\n'));
-}
-
 /** A file of code with a list of names that is made from a table in another room, which it may not import. */
 function withNames(path: string, list: string, names: readonly string[]): [string, string] {
   const text = readFileSync(path, 'utf8');
@@ -42,6 +35,7 @@ function withModes(page: string): string {
   return page.replace(/<!-- modes -->[\s\S]*<!-- \/modes -->/, () => [...table, '<!-- /modes -->'].join('\n'));
 }
 
+const about = new Map(EventBody.options.map(({ shape }) => [`${shape.type.value}`, EVENTS[shape.type.value].about]));
 const schemas = Object.entries(publishedSchemas());
 const modes = Object.keys(MODE_POLICIES);
 const golden = readFileSync('tests/golden/events.jsonl', 'utf8');
@@ -56,10 +50,9 @@ const pages: Record<string, string> = {
   ...Object.fromEntries(
     schemas.map(([name, schema]) => [`docs/schemas/${name}`, `${JSON.stringify(schema, null, 2)}\n`]),
   ),
-  'docs/formats.md': formatsPage(schemas),
+  'docs/formats.md': formatsPage(schemas, about),
   'docs/commands.md': commandsPage(),
   'docs/cli.md': await cliPage(),
-  'docs/architecture.md': withEvents(readFileSync('docs/architecture.md', 'utf8')),
   'docs/modes.md': withModes(readFileSync('docs/modes.md', 'utf8')),
   'docs/tools.md': toolsPage(readFileSync('docs/tools.md', 'utf8')),
   [REDUCER_VERSION_FILE]: reducerVersion(),

@@ -5,17 +5,7 @@
  *   node scripts/package.mjs check        installs, upgrades and purges the .deb, and runs the image; needs the same
  */
 import { execFileSync } from 'node:child_process';
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -24,7 +14,7 @@ const NODE_MAJOR = 22;
 const OUT = resolve('packages');
 const LIB = 'usr/lib/agentd';
 const HOME = '/var/lib/agentd';
-const { version, description } = JSON.parse(readFileSync('package.json', 'utf8'));
+const { version, description } = JSON.parse(fs.readFileSync('package.json', 'utf8'));
 const architecture = { x64: 'amd64', arm64: 'arm64' }[process.arch] ?? process.arch;
 const deb = (of = version) => join(OUT, `agentd_${of}_${architecture}.deb`);
 const image = join(OUT, `agentd-${version}.oci.tar`);
@@ -34,26 +24,26 @@ function run(line, ...more) {
   const [program, ...words] = line.split(' ');
   return execFileSync(program, [...words, ...more], { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
 }
-const scratch = mkdtempSync(join(tmpdir(), 'agentd-package-'));
+const scratch = fs.mkdtempSync(join(tmpdir(), 'agentd-package-'));
 /** Undone at the end, the last first. */
-const undo = [() => rmSync(scratch, { recursive: true, force: true })];
+const undo = [() => fs.rmSync(scratch, { recursive: true, force: true })];
 process.on('exit', () => {
   for (const one of undo.toReversed()) one();
 });
-mkdirSync(OUT, { recursive: true });
+fs.mkdirSync(OUT, { recursive: true });
 
 /** The programs, their packages and Node, below a folder that becomes `/`. */
 function layOut(root) {
   const lib = join(root, LIB);
-  mkdirSync(join(root, 'usr/bin'), { recursive: true });
+  fs.mkdirSync(join(root, 'usr/bin'), { recursive: true });
   const packed = join(scratch, run('npm pack --silent --pack-destination', scratch).trim().split('\n').at(-1));
   const install = 'npm install --silent --no-audit --no-fund --ignore-scripts --omit=peer';
   const node = `node-${process.platform}-${process.arch}`;
   run(`${install} --global --prefix`, lib, packed);
   run(`${install} --prefix`, scratch, `${node}@${NODE_MAJOR}`);
-  rmSync(join(lib, 'bin'), { recursive: true });
-  cpSync(join(scratch, 'node_modules', node, 'bin/node'), join(lib, 'node'));
-  cpSync(join(scratch, 'node_modules', node, 'LICENSE'), join(lib, 'node-LICENSE'));
+  fs.rmSync(join(lib, 'bin'), { recursive: true });
+  fs.cpSync(join(scratch, 'node_modules', node, 'bin/node'), join(lib, 'node'));
+  fs.cpSync(join(scratch, 'node_modules', node, 'LICENSE'), join(lib, 'node-LICENSE'));
   run('strip --strip-unneeded', join(lib, 'node'));
   for (const name of ['agentd', 'agentctl']) {
     const program = `/${LIB}/lib/node_modules/agentd-files/dist/${name}.js`;
@@ -62,9 +52,9 @@ function layOut(root) {
 }
 
 function script(path, text) {
-  mkdirSync(join(path, '..'), { recursive: true });
-  writeFileSync(path, `#!/bin/sh\nset -e\n${text}\n`);
-  chmodSync(path, 0o755);
+  fs.mkdirSync(join(path, '..'), { recursive: true });
+  fs.writeFileSync(path, `#!/bin/sh\nset -e\n${text}\n`);
+  fs.chmodSync(path, 0o755);
 }
 
 /** The unit that `agentctl service install --system` writes, for the account and the paths of the package. */
@@ -111,14 +101,14 @@ function buildDeb(of = version) {
   const root = join(scratch, `deb-${of}`);
   layOut(root);
   const put = (path, text) => {
-    mkdirSync(join(root, path, '..'), { recursive: true });
-    writeFileSync(join(root, path), text);
+    fs.mkdirSync(join(root, path, '..'), { recursive: true });
+    fs.writeFileSync(join(root, path), text);
   };
   put('lib/systemd/system/agentd.service', unit('/usr/bin/agentd'));
   put('usr/share/doc/agentd/copyright', COPYRIGHT);
-  put('usr/share/doc/agentd/changelog.gz', gzipSync(readFileSync('CHANGELOG.md'), { level: 9 }));
+  put('usr/share/doc/agentd/changelog.gz', gzipSync(fs.readFileSync('CHANGELOG.md'), { level: 9 }));
   put('usr/share/lintian/overrides/agentd', OVERRIDES);
-  cpSync('docs/server.md', join(root, 'usr/share/doc/agentd/server.md'));
+  fs.cpSync('docs/server.md', join(root, 'usr/share/doc/agentd/server.md'));
   put(
     'DEBIAN/control',
     `Package: agentd
@@ -162,7 +152,7 @@ function emptyRoot(folder, packages) {
   run(`mmdebstrap --quiet --variant=minbase --include=${packages.join(',')} bookworm`, folder);
   // The same on every machine, and smaller.
   for (const path of ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'var/cache/apt', 'var/lib/apt/lists'])
-    rmSync(join(folder, path), { recursive: true, force: true });
+    fs.rmSync(join(folder, path), { recursive: true, force: true });
 }
 
 function buildImage() {
@@ -186,7 +176,7 @@ function buildImage() {
     ...[...of, ...entry.flatMap((word) => ['--config.entrypoint', word])],
     ...env.flatMap((one) => ['--config.env', one]),
   );
-  rmSync(image, { force: true });
+  fs.rmSync(image, { force: true });
   run('skopeo copy --quiet --format oci', `oci:${layout}:${version}`, `oci-archive:${image}:agentd:${version}`);
   console.log(image);
 }
@@ -200,7 +190,7 @@ function check() {
   const inside = (line, ...more) => run('chroot', root, ...line.split(' '), ...more);
   const next = `${version}+1`;
   buildDeb(next);
-  for (const path of [deb(), deb(next)]) cpSync(path, join(root, 'tmp', path.split('/').at(-1)));
+  for (const path of [deb(), deb(next)]) fs.cpSync(path, join(root, 'tmp', path.split('/').at(-1)));
   inside(`dpkg -i /tmp/agentd_${version}_${architecture}.deb`);
   const at = `cd ${HOME}; export HOME=${HOME};`;
   const asAgentd = (line) => inside('setpriv --reuid=agentd --regid=agentd --clear-groups sh -c', `${at} ${line}`);
@@ -208,11 +198,11 @@ function check() {
   inside(`dpkg -i /tmp/agentd_${next}_${architecture}.deb`);
   asAgentd(`agentctl --workspace ${HOME}/workspace show demo`);
   inside('dpkg --purge agentd');
-  const left = readdirSync(join(root, HOME, 'workspace/.sessions'));
-  if (!left.includes('demo') || existsSync(join(root, LIB)))
+  const left = fs.readdirSync(join(root, HOME, 'workspace/.sessions'));
+  if (!left.includes('demo') || fs.existsSync(join(root, LIB)))
     throw new Error('A purge has to keep the data, and nothing else.');
   console.log('The .deb: installed, ran the example of README, upgraded, and purged with its data kept.');
-  if (!existsSync(image)) return;
+  if (!fs.existsSync(image)) return;
   const layout = join(scratch, 'checked');
   run('skopeo copy --quiet', `oci-archive:${image}`, `oci:${layout}:it`);
   const { config } = JSON.parse(run('skopeo inspect --config', `oci:${layout}:it`));

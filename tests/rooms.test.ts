@@ -10,11 +10,7 @@ const ROOMS: Record<string, { ours: string[]; packages: string[]; node: boolean 
   core: { ours: ['protocol', 'base'], packages: [], node: false },
   engine: { ours: ['core', 'protocol', 'base'], packages: [], node: false },
   schedules: { ours: ['protocol', 'base'], packages: ['chrono-node', 'croner'], node: false },
-  store: {
-    ours: ['schedules', 'protocol', 'base', 'engine/ports'],
-    packages: ['write-file-atomic', 'yaml', 'zod'],
-    node: true,
-  },
+  store: { ours: ['schedules', 'protocol', 'base', 'engine/ports'], packages: ['yaml', 'zod'], node: true },
   models: {
     ours: ['protocol', 'base', 'engine/ports'],
     packages: [

@@ -28,7 +28,7 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     const { name, folder, worker, place } = await atWork(trial, 'kill');
     worker.signal('SIGKILL');
     const seen = await passedOn(folder, worker);
-    await trial.ledger.ended([name]);
+    await trial.tasks.ended([name]);
     await trial.cluster.startWorker(place);
     return seen;
   },
@@ -37,7 +37,7 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     worker.signal('SIGSTOP');
     const seen = await passedOn(folder, worker);
     worker.signal('SIGCONT');
-    await trial.ledger.ended([name]);
+    await trial.tasks.ended([name]);
     return `${seen}; then it woke up, and nothing it did counted`;
   },
   /** The packets between one worker and engine and balancer are dropped; the worker still has its files and its model. */
@@ -50,14 +50,14 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     };
     rules('-A');
     const seen = await passedOn(folder, worker);
-    await trial.ledger.ended([name]);
+    await trial.tasks.ended([name]);
     rules('-D');
     await until(() => worker.printed().includes('took the session over'), 'the lost worker to notice');
     return `${seen}; the lost one saw its claim and stopped`;
   },
   /** Each worker mounts the workspace through a file system that shows names and sizes up to 3 s late. */
   async 'late files'(trial) {
-    const { cluster, ledger, root } = trial;
+    const { cluster, tasks, root } = trial;
     const late = `attr_timeout=${LATE_S},entry_timeout=${LATE_S},negative_timeout=${LATE_S},nonempty`;
     const inside = `bindfs -o ${late} ${root} ${root} && cd / && exec "$0" "$@"`;
     run('bindfs', '--version');
@@ -67,29 +67,29 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
         words: ['--files-late', `${LATE_S}`],
       });
     const names = Array.from({ length: 8 }, () => nameOf('late'));
-    for (const name of names) ledger.task(name, 3, 0.5);
+    for (const name of names) tasks.send(name, 3, 0.5);
     const { folder, worker, name } = await atWork(trial, 'late');
     worker.signal('SIGSTOP');
     const seen = await passedOn(folder, worker);
     worker.signal('SIGCONT');
-    await ledger.ended([...names, name]);
+    await tasks.ended([...names, name]);
     for (const place of cluster.workers.keys()) await restart(cluster, place);
     return `frozen: ${seen}; 9 of 9 sessions ended`;
   },
   /** Workers of different machines: a lost one's command is awaited by its heartbeat, and nothing runs twice. */
   async 'other host'(trial) {
-    const { cluster, ledger } = trial;
+    const { cluster, tasks } = trial;
     for (const place of cluster.workers.keys()) await restart(cluster, place, otherMachine(trial.root, place));
     const seen: string[] = [];
     for (const isWhole of [false, true]) {
       const name = nameOf('host');
-      const folder = ledger.task(name, 2, 4);
-      await until(() => ledger.lines(name).length >= 1, `the first line of ${name}`);
+      const folder = tasks.send(name, 2, 4);
+      await until(() => tasks.lines(name).length >= 1, `the first line of ${name}`);
       const worker = cluster.workers.find(({ pid }) => pid === ownerOf(folder));
       if (!worker) throw new Error('no worker has it');
       worker.signal('SIGKILL');
       if (isWhole) for (const group of groupsOf(folder)) process.kill(-group, 'SIGKILL');
-      await ledger.ended([name]);
+      await tasks.ended([name]);
       const log = readdirSync(join(folder, 'events')).map((one) => join(folder, 'events', one));
       const isKnown = !log.some((path) => readFileSync(path, 'utf8').includes('"outcome":"unknown"'));
       if (isKnown === isWhole) throw new Error(`the end of its command is ${isKnown ? 'known' : 'unknown'}`);
@@ -109,7 +109,7 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     worker.signal('SIGTERM');
     const seen = await passedOn(folder, worker);
     if ((await worker.ended) !== 0) throw new Error('it did not stop in order');
-    await trial.ledger.ended([name]);
+    await trial.tasks.ended([name]);
     await trial.cluster.startWorker(place);
     return seen;
   },
@@ -144,14 +144,14 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
       seen.push(`${skew}: ${await odd(trial, 'clock-skew', { env: skewed(skew) }, () => () => {})}`);
     return seen.join('; ');
   },
-  async 'engine down'({ cluster, ledger }) {
+  async 'engine down'({ cluster, tasks }) {
     cluster.engines[0]?.signal('SIGKILL');
     await cluster.engines[0]?.ended;
     const name = nameOf('engine');
-    ledger.task(name, 2);
+    tasks.send(name, 2);
     await until(() => cluster.gateway.printed().includes('does not take wakes'), 'the gateway to say so');
     await cluster.startEngine();
-    await ledger.ended([name]);
+    await tasks.ended([name]);
     return 'the gateway said so and kept the message; it was answered once the engine was back';
   },
   /** An engine of three nodes: each is killed in turn, while sessions are at work and others begin. */
@@ -165,15 +165,15 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
         const names = Array.from({ length: 6 }, () => nameOf('new'));
         own.cluster.engines[n]?.signal('SIGKILL');
         const killed = performance.now();
-        const first = names.map((one) => own.ledger.nextRequest(one));
-        for (const one of names) own.ledger.task(one, 2);
+        const first = names.map((one) => own.tasks.nextRequest(one));
+        for (const one of names) own.tasks.send(one, 2);
         const asked = await Promise.all(first);
-        await own.ledger.ended([name, ...names]);
+        await own.tasks.ended([name, ...names]);
         seen.push(ms(Math.max(...asked) - killed));
         await own.cluster.startEngine(n);
         await sleep(2000);
       }
-      const wrong = own.ledger.wrong();
+      const wrong = own.tasks.wrong();
       if (wrong.length > 0) throw new Error(wrong.join('; '));
     } finally {
       await own.cluster.stop();
@@ -187,15 +187,15 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     return `the second one ended with 3: ${second.printed().trim().split('\n').at(-1)}`;
   },
   async 'other version'(trial) {
-    const { cluster, ledger, root } = trial;
+    const { cluster, tasks, root } = trial;
     const { name, worker } = await atWork(trial, 'version');
     const file = join(root, '.agentd', 'cluster.json');
     const mark = readFileSync(file, 'utf8');
     writeFileSync(file, mark.replace(/"reducers": "\w+"/, '"reducers": "0123456789abcdef"'));
-    await ledger.ended([name]);
+    await tasks.ended([name]);
     await until(() => worker.printed().includes('takes no sessions'), 'the worker to say so');
     const late = nameOf('version');
-    ledger.task(late, 2);
+    tasks.send(late, 2);
     const refused = cluster.launch('worker 9', [
       '--role',
       'worker',
@@ -205,7 +205,7 @@ export const FAULTS: Record<string, (trial: Trial) => Promise<string>> = {
     if ((await refused.ended) !== 1) throw new Error('a worker of another version started');
     if (existsSync(join(root, '.sessions', late, 'outbox', '1.md'))) throw new Error('it was served nevertheless');
     writeFileSync(file, mark);
-    await ledger.ended([late]);
+    await tasks.ended([late]);
     return 'what ran ended, nothing new was taken, and a worker that starts is refused';
   },
 };

@@ -14,7 +14,7 @@ const LANES = 2;
 
 /** Kills a worker at work, again and again; each time its session must go on at another one. */
 export async function kills(
-  { cluster, ledger, root }: Trial,
+  { cluster, tasks, root }: Trial,
   wanted: number,
 ): Promise<{ text: string; wrong: boolean }> {
   const took: number[] = [];
@@ -26,8 +26,8 @@ export async function kills(
   async function killOne(n: number): Promise<void> {
     const name = `killed-${n}`;
     const folder = join(root, '.sessions', name);
-    ledger.task(name, COMMANDS, SECONDS);
-    await until(() => ledger.lines(name).length >= FIRST_LINES, `the first lines of ${name}`);
+    tasks.send(name, COMMANDS, SECONDS);
+    await until(() => tasks.lines(name).length >= FIRST_LINES, `the first lines of ${name}`);
     // Anywhere within a command, or between two.
     await sleep((n * 37) % MOST_DELAY_MS);
     // The other lane may have killed its worker just now.
@@ -40,9 +40,9 @@ export async function kills(
     const at = performance.now();
     await until(() => ownerOf(folder) !== worker.pid, `another owner of ${name}`);
     took.push(performance.now() - at);
-    await Promise.all([cluster.startWorker(place), ledger.ended([name])]);
-    wrong.push(...ledger.wrong([name]));
-    if (ledger.lines(name).length < COMMANDS) unsure++;
+    await Promise.all([cluster.startWorker(place), tasks.ended([name])]);
+    wrong.push(...tasks.wrong([name]));
+    if (tasks.lines(name).length < COMMANDS) unsure++;
   }
 
   async function lane(): Promise<void> {

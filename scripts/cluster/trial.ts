@@ -4,33 +4,33 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ms } from '../bench/numbers.ts';
 import { type Cluster, ownerOf, type Part, type Surroundings, startCluster, until } from './cluster.ts';
-import { type Ledger, openLedger } from './ledger.ts';
+import { openTasks, type Tasks } from './tasks.ts';
 
-export type Trial = { root: string; cluster: Cluster; ledger: Ledger };
+export type Trial = { root: string; cluster: Cluster; tasks: Tasks };
 
 const COMMANDS = 6;
 /** A world of its own for a worker, in which it sees other mounts. */
 export const OWN_MOUNTS = ['unshare', '-m', '--propagation', 'private'];
-let tasks = 0;
+let named = 0;
 /** A name that no session has yet. */
-export const nameOf = (kind: string): string => `${kind.replaceAll(' ', '-')}-${tasks++}`;
+export const nameOf = (kind: string): string => `${kind.replaceAll(' ', '-')}-${named++}`;
 
-/** A cluster in a workspace of its own below `base`, and its sessions' ledger. `nodes`: of the engine. */
+/** A cluster in a workspace of its own below `base`, and its sessions' tasks. `nodes`: of the engine. */
 export async function openTrial(base: string, workers: number, nodes = 1): Promise<Trial> {
   const root = join(base, 'w');
   mkdirSync(root, { recursive: true, mode: 0o700 });
   const settings = { version: 1, sandbox: 'none', disk: { min_free_mb: 1, reserve_mb: 1 } };
   writeFileSync(join(root, 'agentd.json'), JSON.stringify(settings));
-  const ledger = await openLedger(root, join(base, 'ledger'));
-  const flags = ['--base-url', ledger.url, '--model', 'm', '--log-level', 'info'];
-  return { root, ledger, cluster: await startCluster({ root, folder: join(base, 'parts'), flags, workers, nodes }) };
+  const tasks = await openTasks(root, join(base, 'tasks'));
+  const flags = ['--base-url', tasks.url, '--model', 'm', '--log-level', 'info'];
+  return { root, tasks, cluster: await startCluster({ root, folder: join(base, 'parts'), flags, workers, nodes }) };
 }
 
 /** A session that has begun its work, the worker that has it, and that worker's place. */
-export async function atWork({ cluster, ledger }: Trial, kind: string) {
+export async function atWork({ cluster, tasks }: Trial, kind: string) {
   const name = nameOf(kind);
-  const folder = ledger.task(name, COMMANDS);
-  await until(() => ledger.lines(name).length >= 2, `the first lines of ${name}`);
+  const folder = tasks.send(name, COMMANDS);
+  await until(() => tasks.lines(name).length >= 2, `the first lines of ${name}`);
   const pid = ownerOf(folder);
   const place = cluster.workers.findIndex((one) => one.pid === pid);
   const worker = cluster.workers[place];
@@ -52,7 +52,7 @@ export async function odd(
   surroundings: { wrap?: string[]; env?: NodeJS.ProcessEnv },
   strike: (worker: Part) => Promise<() => void> | (() => void),
 ): Promise<string> {
-  const { cluster, ledger } = trial;
+  const { cluster, tasks } = trial;
   const place = cluster.workers.length - 1;
   const [program, ...words] = surroundings.wrap ?? [];
   if (program !== undefined) run(program, ...words, 'true');
@@ -61,9 +61,9 @@ export async function odd(
   if (!worker) throw new Error('no such worker');
   const undo = await strike(worker);
   const names = Array.from({ length: 8 }, () => nameOf(kind));
-  for (const name of names) ledger.task(name, 3, 0.1);
+  for (const name of names) tasks.send(name, 3, 0.1);
   try {
-    await ledger.ended(names);
+    await tasks.ended(names);
   } finally {
     undo();
   }

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { errorText } from '../../src/base/user-error.ts';
-import { findBrowser } from '../../src/tools/index.ts';
+import { findBrowser } from '../../src/tools/browser/find-browser.ts';
 import { CHART, extract } from './commands.ts';
 import { startInvestorSite } from './investor-site.ts';
 import { YEARS } from './site.ts';

@@ -11,12 +11,12 @@ type Schema = {
   required?: string[];
 };
 
-/** Every file format as tables, from the schemas that the code validates with. */
-export function formatsPage(schemas: Array<[string, object]>): string {
+/** Every file format as tables, from the schemas that the code validates with; `about` says what each event means. */
+export function formatsPage(schemas: Array<[string, object]>, about: ReadonlyMap<string, string>): string {
   const configuration = rowsOf(Object.fromEntries(schemas)['agentd.schema.json'] ?? {});
   const parts = schemas.map(([name, schema]) => {
     const known = name === 'session.schema.json' ? configuration : new Set<string>();
-    return `## ${titleOf(schema)}\n\n[Schema](schemas/${name})\n\n${body(schema, known)}`;
+    return `## ${titleOf(schema)}\n\n[Schema](schemas/${name})\n\n${body(schema, known, about)}`;
   });
   return [
     '# Formats',
@@ -31,8 +31,8 @@ function titleOf(schema: Schema): string {
   return schema.title ?? '';
 }
 
-function body(schema: Schema, known: ReadonlySet<string>): string {
-  if (schema.oneOf) return events(schema.oneOf);
+function body(schema: Schema, known: ReadonlySet<string>, about: ReadonlyMap<string, string>): string {
+  if (schema.oneOf) return events(schema.oneOf, about);
   const rows = [...rowsOf(schema)];
   const same = rows.filter((row) => known.has(row)).map((row) => row.split('|')[1]?.trim());
   return [
@@ -44,14 +44,15 @@ function body(schema: Schema, known: ReadonlySet<string>): string {
   ].join('\n');
 }
 
-/** The keys of each event; those that every event has are said once. */
-function events(types: Schema[]): string {
+/** What each event means, and its keys; those that every event has are said once. */
+function events(types: Schema[], about: ReadonlyMap<string, string>): string {
   const keys = ({ properties = {} }: Schema) => Object.keys(properties).filter((key) => key !== 'type');
   const common = keys(types[0] ?? {}).filter((key) => types.every((type) => keys(type).includes(key)));
   const named = (type: Schema, key: string) => `\`${key}\`${type.required?.includes(key) ? ' *' : ''}`;
   const lines = types.map((type) => {
     const own = keys(type).filter((key) => !common.includes(key));
-    return `- \`${String(type.properties?.['type']?.const)}\`: ${own.map((key) => named(type, key)).join(', ')}`;
+    const name = String(type.properties?.['type']?.const);
+    return `- \`${name}\`: ${about.get(name)}. ${own.map((key) => named(type, key)).join(', ')}`;
   });
   const [first = {}] = types;
   return [`Every event has \`type\` *, ${common.map((key) => named(first, key)).join(', ')}.`, '', ...lines, ''].join(

@@ -12,11 +12,7 @@ export function toolsPage(page: string): string {
   const [before, rest] = page.split(BEGIN);
   const after = rest?.split(END)[1];
   if (after === undefined) throw new Error(`docs/tools.md needs the lines ${BEGIN.trim()} and ${END}.`);
-  const table = [
-    '| tool | arguments | what the model is told about it |',
-    '| --- | --- | --- |',
-    ...offeredTools().map(row),
-  ];
+  const table = ['| tool | arguments | what it does |', '| --- | --- | --- |', ...offeredTools().map(row)];
   return `${before}${BEGIN}${table.join('\n')}\n${END}${after}`;
 }
 
@@ -51,5 +47,7 @@ const Parameters = z.object({
 function row({ name, description, parameters }: Spec): string {
   const { properties, required } = Parameters.parse(parameters);
   const words = Object.keys(properties).map((key) => `\`${key}${required.includes(key) ? '' : '?'}\``);
-  return `| \`${name}\` | ${words.join(' ')} | ${description.replace(/\s+/g, ' ').replaceAll('|', '\\|').trim()} |`;
+  // The model is told more; for people the rest of the page has it.
+  const [first = ''] = description.replace(/\s+/g, ' ').split(/(?<=\.) (?=[A-Z])/);
+  return `| \`${name}\` | ${words.join(' ')} | ${first.replaceAll('|', '\\|').trim()} |`;
 }

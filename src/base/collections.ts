@@ -98,6 +98,10 @@ export function listItems<T>(list: AppendList<T>): readonly T[] {
   return list.items.length === list.length ? list.items : list.items.slice(0, list.length);
 }
 
+/** Whether a value is an object with keys, and no list. */
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** The own property of an unknown value under a key; undefined if it has none. */
 export function propertyOf(value: unknown, key: PropertyKey): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;

@@ -1,4 +1,5 @@
 import { escapeInvisible } from './strings.ts';
+import { attempt } from './user-error.ts';
 
 /** A position in a text, both counted from 1; columns are counted in code points. */
 export type TextPosition = { line: number; column: number };
@@ -29,13 +30,7 @@ class ScanError extends Error {
 }
 
 /** The value of a JSON text; undefined, which no schema accepts, if it is not JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+export const parseJson = (text: string): unknown => attempt(() => JSON.parse(text));
 
 /** The value of a JSON text, or why it is not JSON, with line and column. */
 export function parseJsonOrWhy(text: string): { ok: true; value: unknown } | { ok: false; why: string } {

@@ -8,7 +8,7 @@ export class UserError extends Error {
 
   constructor(message: string, exit = 1) {
     super(message);
-    this.name = 'UserError';
+    this.name = new.target.name;
     this.exit = exit;
   }
 }

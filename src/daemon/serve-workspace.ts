@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { errorText, UserError } from '../base/user-error.ts';
+import { attempt, errorText, UserError } from '../base/user-error.ts';
 import type { Clock, SessionPorts } from '../engine/ports/session-ports.ts';
 import type { DaemonStatus } from '../protocol/workspace/daemon-files.ts';
 import { contentKeyOf } from '../store/fs/file-reads.ts';
@@ -240,11 +240,7 @@ async function openCrashLoopGuardFor(
 
 /** When a file was last written, in ms since 1970; 0 if unknown. */
 function lastWritten(path: string): number {
-  try {
-    return fs.lstatSync(path).mtimeMs;
-  } catch {
-    return 0;
-  }
+  return attempt(() => fs.lstatSync(path).mtimeMs) ?? 0;
 }
 
 function testSeamsOf({ watch, typeOf }: ServeOptions): { watch?: WatchFolder; typeOf?: ReadFsType } {

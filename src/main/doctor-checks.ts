@@ -21,7 +21,8 @@ import { readTextFile, readTextOrThrow } from '../store/fs/file-reads.ts';
 import { checkConfig, checkSettings, existingRootOf, sessionPaths } from '../store/index.ts';
 import type { WorkspacePaths } from '../store/layout/layout.ts';
 import { describeLock } from '../store/workspace/owner-file.ts';
-import { findBrowser, openSandbox, requirePlaywright, runEscapeAttempts } from '../tools/index.ts';
+import { findBrowser, requirePlaywright } from '../tools/browser/find-browser.ts';
+import { openSandbox, runEscapeAttempts } from '../tools/index.ts';
 import { PLACEHOLDER_WORK, resolveEntry } from '../tools/mcp/server-entry.ts';
 import { NO_MODEL } from './model-check.ts';
 

@@ -8,8 +8,8 @@ import { chooseModel, isBuiltIn } from '../models/choose-model.ts';
 import { type EndpointProfile, type EndpointProfiles, openProfiles } from '../models/request/endpoint-profiles.ts';
 import { type EffectiveModel, OPENAI_URL } from '../protocol/settings/effective-settings.ts';
 import { ASK_USER_TOOL, MORE_TOOLS, PLAN_TOOL, SPAWN_TOOL } from '../protocol/tool-calls/own-tools.ts';
+import { replaceFile } from '../store/fs/durable-write.ts';
 import { readTextFile } from '../store/fs/file-reads.ts';
-import { replaceFile } from '../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../store/layout/layout.ts';
 import { describeTools } from '../tools/index.ts';
 

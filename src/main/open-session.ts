@@ -1,16 +1,18 @@
 import { randomBytes } from 'node:crypto';
 import { mapGet } from '../base/collections.ts';
-import { errorText } from '../base/user-error.ts';
+import { attempt, errorText } from '../base/user-error.ts';
 import { openSessionFolders, readSession } from '../client/sessions/session-folders.ts';
 import { realClock } from '../daemon/host/clock.ts';
 import type { RunSlots } from '../daemon/host/run-limits.ts';
 import type { SessionLease } from '../daemon/host/session-host.ts';
 import type { SpendingBook } from '../daemon/host/spending.ts';
 import type { DaemonHooks } from '../daemon/serve-workspace.ts';
-import type { OpenedSession } from '../daemon/sessions/pool-state.ts';
+import type { OpenedSession, OpenPooledSession } from '../daemon/sessions/pool-state.ts';
 import type { RunGuarded, SessionHooks, SessionPorts, Spending } from '../engine/ports/session-ports.ts';
 import { type Model, ModelError } from '../engine/ports/session-ports.ts';
 import type { Checkpoints, SessionStore } from '../engine/ports/store-ports.ts';
+import { chooseModel } from '../models/choose-model.ts';
+import type { EndpointProfiles } from '../models/request/endpoint-profiles.ts';
 import { scheduleOfMessage } from '../protocol/schedules/schedule.ts';
 import type { PeriodBudgets } from '../protocol/settings/budgets.ts';
 import type { CheckpointLimits } from '../protocol/settings/checkpoint-limits.ts';
@@ -22,39 +24,32 @@ import {
   existingRootOf,
   openCheckpoints,
   openChildSessions,
+  openSkillStore,
   parentSessionOf,
   sessionPaths,
   type Workspace,
   type WorkspacePaths,
 } from '../store/index.ts';
-import {
-  type Browsers,
-  builtinTools,
-  createToolbox,
-  type McpPool,
-  openJobStore,
-  type Sandbox,
-} from '../tools/index.ts';
+import type { Browsers } from '../tools/handover/browsers.ts';
+import { builtinTools, createToolbox, type McpPool, openJobStore, type Sandbox } from '../tools/index.ts';
 import type { LiveSettings } from './live-settings.ts';
+import { endpointProfiles } from './model-check.ts';
 import type { SecretRedaction } from './redaction.ts';
 import { openOwnSchedules, openReminders } from './scheduled-sessions.ts';
-import { openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
+import { logEachOnce, openSessionNotes, type SessionNotesOptions } from './session-notes.ts';
 
-type SessionDeps = {
+/** What all sessions of the daemon share. */
+export type SessionsDeps = {
   workspace: Workspace;
-  owner: SessionLease;
   settings: LiveSettings;
   config: () => Config;
   env: NodeJS.ProcessEnv;
   runSlots: RunSlots;
   diskCapacity: SessionPorts['diskCapacity'];
-  models: (settings: EffectiveModel) => Model;
   sandbox: Sandbox;
   log: SessionPorts['log'];
   /** The parent session that waits for a child, by the child's name. */
   parents: Map<string, string>;
-  skills: SessionNotesOptions['skills'];
-  warnOnce: SessionNotesOptions['warnOnce'];
   hooks: () => DaemonHooks;
   mcp: McpPool;
   browsers: Browsers;
@@ -62,7 +57,32 @@ type SessionDeps = {
   spending: SpendingBook;
 };
 
-export async function openSession(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
+type SessionDeps = SessionsDeps &
+  Pick<SessionNotesOptions, 'skills' | 'warnOnce'> & { owner: SessionLease; models: Sessions['models'] };
+
+/** `models` throws UserError for a script that cannot be read. */
+export type Sessions = { open: OpenPooledSession; models: (settings: EffectiveModel) => Model };
+
+export function openSessions(deps: SessionsDeps): Sessions {
+  const { workspace, env, log } = deps;
+  const models = cacheModels(env, endpointProfiles(workspace.paths));
+  const skills = openSkillStore(workspace.paths.skills);
+  const warnOnce = logEachOnce((text) => log('warn', text));
+  return { models, open: (name, owner) => openSession(name, { ...deps, owner, models, skills, warnOnce }) };
+}
+
+/** One model per set of settings, so that sessions share connections, and scripted models their position. */
+function cacheModels(env: NodeJS.ProcessEnv, profiles: EndpointProfiles): Sessions['models'] {
+  const known = new Map<string, Model>();
+  return (settings) => {
+    const key = JSON.stringify(settings);
+    const model = known.get(key) ?? chooseModel(settings, env, profiles);
+    known.set(key, model);
+    return model;
+  };
+}
+
+async function openSession(name: string, deps: SessionDeps): Promise<OpenedSession | null> {
   const { workspace, owner, settings, config, log } = deps;
   if (!workspace.has(name)) return null;
   // A session that waits for a file to be fixed has to see the fix in the turn that wakes it.
@@ -171,12 +191,8 @@ function modelPort(model: () => Model): Model {
     },
     prices: async (asked) => buildModel(model).prices?.(asked),
     contextWindow(asked) {
-      try {
-        return model().contextWindow?.(asked);
-      } catch {
-        // A missing model is reported when the model is called.
-        return undefined;
-      }
+      // A missing model is reported when the model is called.
+      return attempt(() => model().contextWindow?.(asked));
     },
   };
 }

@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { errorText } from '../base/user-error.ts';
+import { attempt, errorText } from '../base/user-error.ts';
 import { type OwedReader, openOwedReader } from '../client/actions/owed.ts';
 import { openPushFiles } from '../client/sessions/push-files.ts';
 import { type NoticeOptions, startNotices } from '../daemon/notices/notice-service.ts';
@@ -8,7 +8,7 @@ import type { NoticeBody } from '../protocol/session/notice-file.ts';
 import type { Config } from '../protocol/settings/config.ts';
 import type { NotifyEmail } from '../protocol/settings/notify.ts';
 import type { OwedFile, OwedItem } from '../protocol/workspace/owed-file.ts';
-import { replaceFile } from '../store/fs/replace-file.ts';
+import { replaceFile } from '../store/fs/durable-write.ts';
 import type { WorkspacePaths } from '../store/index.ts';
 
 const WRITE_EVERY_MS = 10_000;
@@ -90,7 +90,8 @@ function startOwedFile(
       isStopped = true;
       cancel();
       await writing;
-      fs.rmSync(paths.owed, { force: true });
+      // Readers see by its process that one left over is old.
+      attempt(() => fs.rmSync(paths.owed, { force: true }));
     },
   };
 }

@@ -7,25 +7,17 @@ import { realClock, timesOf } from '../daemon/host/clock.ts';
 import { type LoggerLevel, openDaemonLog } from '../daemon/host/daemon-log.ts';
 import { type DiskMonitor, openDiskMonitor } from '../daemon/host/disk.ts';
 import { createRunSlots, limitsWithin, readOpenFilesLimit } from '../daemon/host/run-limits.ts';
-import type { SessionLease } from '../daemon/host/session-host.ts';
 import type { DaemonHooks, ServedWorkspace } from '../daemon/serve-workspace.ts';
-import type { Model, SessionPorts } from '../engine/ports/session-ports.ts';
-import { chooseModel } from '../models/choose-model.ts';
-import type { EndpointProfiles } from '../models/request/endpoint-profiles.ts';
+import type { SessionPorts } from '../engine/ports/session-ports.ts';
 import type { Config } from '../protocol/settings/config.ts';
-import {
-  type EffectiveModel,
-  type EffectiveSettings,
-  resolveSettings,
-} from '../protocol/settings/effective-settings.ts';
+import { type EffectiveSettings, resolveSettings } from '../protocol/settings/effective-settings.ts';
 import { settingsFromEnvironment } from '../protocol/settings/environment-settings.ts';
 import type { ModelSettings } from '../protocol/settings/model-settings.ts';
+import { replaceFile } from '../store/fs/durable-write.ts';
 import { oncePerTurn } from '../store/fs/file-reads.ts';
-import { replaceFile } from '../store/fs/replace-file.ts';
 import { ifExists } from '../store/fs/store-errors.ts';
 import {
   applyRetention,
-  openSkillStore,
   openWorkspace,
   parentSessionOf,
   removeStaging,
@@ -36,14 +28,14 @@ import {
   type Workspace,
 } from '../store/index.ts';
 import { workspacePaths } from '../store/layout/layout.ts';
-import { openBrowsers, openMcpPool, openSandbox } from '../tools/index.ts';
+import { openBrowsers } from '../tools/handover/browsers.ts';
+import { openMcpPool } from '../tools/mcp/mcp-pool.ts';
+import { openSandbox } from '../tools/sandbox/sandbox.ts';
 import { openLiveSettings } from './live-settings.ts';
-import { endpointProfiles } from './model-check.ts';
-import { openSession } from './open-session.ts';
+import type { Sessions, SessionsDeps } from './open-session.ts';
 import { startTelling } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { openScheduledSessions } from './scheduled-sessions.ts';
-import { logEachOnce } from './session-notes.ts';
 
 const DEFAULT_RUNS = 8;
 const DEFAULT_FLOOR_MB = 64;
@@ -99,28 +91,24 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const disk = openDisk(workspace, currentConfig, log);
   const allowed = limitsFor(config.concurrency?.runs ?? DEFAULT_RUNS, options.role?.is === 'worker', log);
   const runSlots = createRunSlots(allowed.runs);
-  const models = cacheModels(env, endpointProfiles(workspace.paths));
-  models(resolveSettings({ flags, env, workspace: config }).model);
   const parents = new Map<string, string>();
   const pool = openBrowsers({ env, log });
   const sandbox = openSandbox({ env, hidden: [workspace.paths.root], warn: (text) => log('warn', text) });
   const mcp = openMcpPool({ env, sandbox, log, folderOf: workspace.paths.session, logins: workspace.paths.logins });
-  const skills = openSkillStore(workspace.paths.skills);
   const budgets = () => currentConfig().budgets;
   const usage = { folder: workspace.paths.usage, budgets, clock: realClock, log };
   const spending = await openBookFor(options.role, usage);
-  const warnOnce = logEachOnce((text) => log('warn', text));
-  const open = (name: string, owner: SessionLease) =>
-    openSession(name, {
-      ...{ workspace, owner, settings, config: currentConfig, env, runSlots, models, sandbox, log },
-      // If the disk has become full meanwhile, the write itself fails.
-      diskCapacity: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
-      ...{ parents, skills, warnOnce },
-      hooks: () => hooks,
-      ...{ mcp, browsers: pool },
-      ...{ secrets, spending },
-    });
-  const daemon = await serveAs(options.role, workspace, open, {
+  const sessions = loadLater({
+    ...{ workspace, settings, config: currentConfig, env, runSlots, sandbox, log },
+    // If the disk has become full meanwhile, the write itself fails.
+    diskCapacity: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
+    ...{ parents, mcp, browsers: pool, secrets, spending },
+    hooks: () => hooks,
+  });
+  const { model } = resolveSettings({ flags, env, workspace: config });
+  // A script that cannot be read is an error of the start.
+  if ((model.name ?? env['OPENAI_MODEL'])?.startsWith('scripted:')) (await sessions()).models(model);
+  const daemon = await serveAs(options.role, workspace, async (name, owner) => (await sessions()).open(name, owner), {
     log,
     clock: realClock,
     disk,
@@ -143,6 +131,7 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const isWhole = options.role?.is !== 'worker';
   const telling = { workspace, env, clock: realClock, log, lostServers: mcp.lost, config: currentConfig };
   const tells = isWhole ? startTelling(telling, options.readConfig && options.configFile) : undefined;
+  if (options.role?.is !== 'gateway') setImmediate(() => sessions().catch(() => undefined));
   const published = isWhole ? publishLater(workspace.paths.schemas, log) : undefined;
   return {
     async stop() {
@@ -188,6 +177,15 @@ function limitsFor(runs: number, isWorker: boolean, log: Log): ReturnType<typeof
     );
   }
   return allowed;
+}
+
+/** What only sessions need is half of the program: it is loaded when the daemon is ready, or by the first session. */
+function loadLater(deps: SessionsDeps): () => Promise<Sessions> {
+  let loading: Promise<Sessions> | undefined;
+  return () => {
+    loading ??= import('./open-session.ts').then(({ openSessions }) => openSessions(deps));
+    return loading;
+  };
 }
 
 /** The daemon itself does not need the schemas, so it does not wait for them. */
@@ -239,17 +237,6 @@ async function sweepOneSession(
   const pathsOf = (session: string) => sessionPaths(workspace.paths.session(session));
   await trimToShare(pathsOf(name), workspace.listSessions().map(pathsOf), checkpoints.maxWorkspaceBytes);
   return (await applyRetention(pathsOf(name), retention, realClock.now())).more;
-}
-
-/** One model per set of settings, so that sessions share connections, and scripted models their position. */
-function cacheModels(env: NodeJS.ProcessEnv, profiles: EndpointProfiles): (settings: EffectiveModel) => Model {
-  const known = new Map<string, Model>();
-  return (settings) => {
-    const key = JSON.stringify(settings);
-    const model = known.get(key) ?? chooseModel(settings, env, profiles);
-    known.set(key, model);
-    return model;
-  };
 }
 
 /** The generated schemas; a test compares them with the code. `dist/agentd/` is as deep as this folder. */

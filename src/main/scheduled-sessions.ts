@@ -6,7 +6,7 @@ import { openSchedules } from '../client/actions/schedules.ts';
 import { openClient } from '../client/index.ts';
 import { MessageConflict, NoSuchFile, NoSuchSession, WaitedTooLong } from '../client/sessions/client-errors.ts';
 import { openSessionFolders, readSession } from '../client/sessions/session-folders.ts';
-import { sessionStatus } from '../core/session/session-queries.ts';
+import { messageStanding } from '../core/session/session-queries.ts';
 import type { Session } from '../core/session/session-state.ts';
 import { realClock } from '../daemon/host/clock.ts';
 import type { ScheduledSessions } from '../daemon/schedules/occurrence-steps.ts';
@@ -32,7 +32,7 @@ export function openScheduledSessions(root: string): ScheduledSessions {
       // The inbox is read first: what leaves it is in the event log.
       const isUntaken = hasMessages(sessionPaths(paths.folder).inbox);
       const state = await readSession(paths);
-      return isUntaken && sessionStatus(state) !== 'running' ? { is: 'running' } : activityOf(state);
+      return isUntaken && messageStanding(state) !== 'running' ? { is: 'running' } : activityOf(state);
     },
     async send(session, message) {
       try {
@@ -135,7 +135,7 @@ export function openReminders(name: string, folder: string): Reminders {
 const isOf = (root: string, session: string): boolean => session === root || sessionFolder(session) === root;
 
 function activityOf(session: Session): SessionActivity {
-  const status = sessionStatus(session);
+  const status = messageStanding(session);
   const { run, runEnd, queue } = session;
   if (status === 'running') return { is: 'running', message: run?.message };
   if (queue.length > 0) return { is: 'running', message: queue[0] };

@@ -1,9 +1,8 @@
 export { openCheckpoints } from './checkpoints/checkpoint-store.ts';
 export { measureCheckpoints, trimToShare } from './checkpoints/prune.ts';
 export { SessionInUse, sessionTokens } from './event-log/log-writers.ts';
-export { removeStaging, syncFolder } from './fs/durable-write.ts';
+export { removeStaging, replaceFile, syncFolder } from './fs/durable-write.ts';
 export { createFolderId, watchFolderIdentity } from './fs/open-folder.ts';
-export { replaceFile } from './fs/replace-file.ts';
 export { CorruptLogError, FencedError } from './fs/store-errors.ts';
 export { createUlidGenerator, dropMessage } from './inbox/sender.ts';
 export {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { methods } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { ground, until } from '../support/daemon.ts';
-import { ask, editorHere, load, openNew, spawnAcp } from './editor.ts';
+import { ask, editorHere, load, newThread, spawnAcp } from './editor.ts';
 
 test('a missing session is named in the error, with the existing ones', async () => {
   const on = ground();
@@ -45,8 +45,7 @@ test('MCP servers of the editor are refused, except those that agentd.json names
 
 test('an empty prompt and audio are refused, and nothing is sent', async () => {
   const on = ground();
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   await expect(ask(editor, sessionId, ' ')).rejects.toThrow(/Not sent: expected "text"/);
   const audio = { type: 'audio' as const, data: 'AAAA', mimeType: 'audio/wav' };
   const spoken = editor.agent.request(methods.agent.session.prompt, { sessionId, prompt: [audio] });

@@ -10,7 +10,7 @@ import { sessionPaths } from '../../src/store/index.ts';
 import { ended, opened, received, record, started } from '../client/rig.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { modelServer } from '../support/temporary.ts';
-import { ask, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
+import { ask, cancel, editorHere, load, newThread, openEditor, openNew, textOf } from './editor.ts';
 
 /** Starts a daemon whose model gives these answers. */
 async function serving(answers: object[], settings: object = {}): Promise<Ground> {
@@ -64,8 +64,7 @@ test('a prompt becomes a message; its plan, calls and text arrive as updates', a
 
 test('a command in a prompt is answered; an unknown one is an error in the words of its reply', async () => {
   const on = await serving([{ text: 'Done.' }]);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   expect(await ask(editor, sessionId, '/help')).toBe('end_turn');
   expect(editor.words()).toContain('/continue');
   await expect(ask(editor, sessionId, '/nonsense')).rejects.toThrow('/help');
@@ -93,8 +92,7 @@ test('a prompt during a run joins it, and both turns end with the run', async ()
   ]);
   const on = ground();
   await on.serve(server.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const first = ask(editor, sessionId, 'one');
   await server.arrived(1);
   const second = ask(editor, sessionId, 'two');
@@ -112,8 +110,7 @@ test('files, images and resources of a prompt are attachments of the message', a
   const on = await serving([{ text: 'Seen.' }]);
   const file = join(on.root, 'table.csv');
   writeFileSync(file, 'a,b\n');
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const { stopReason } = await editor.agent.request(methods.agent.session.prompt, {
     sessionId,
     prompt: [
@@ -156,8 +153,7 @@ test('text of the model arrives while it is being written, and only once', async
   const server = await modelServer([{ text: pieces, hang: 'first' }]);
   const on = ground();
   await on.serve(server.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const turn = ask(editor, sessionId, 'speak');
   await editor.sees('the first words', (update) => textOf(update).includes('word0'));
   expect(on.events(sessionId).some((event) => event.type === 'model.answered')).toBe(false);
@@ -174,8 +170,7 @@ test("a planner's JSON is no part of the conversation; the plan it made is", asy
     { text: 'Written. [Done]' },
     { text: 'Greeted.', repeat: true },
   ]);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   await editor.agent.request(methods.agent.session.setMode, { sessionId, modeId: 'plan-act' });
   expect(await ask(editor, sessionId, 'greet me')).toBe('end_turn');
   expect(editor.words()).toBe('Hello.\n\nWritten.\n\nGreeted.');
@@ -189,8 +184,7 @@ test("a planner's JSON is no part of the conversation; the plan it made is", asy
 
 test("what the daemon adds to the model's last answer is sent, and the answer itself only once", async () => {
   const on = await serving([{ text: '[Step] Deploy it\nI look.' }, { text: 'No key here. [Blocked: no key]' }]);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   expect(await ask(editor, sessionId, 'deploy')).toBe('end_turn');
   expect(editor.words().match(/No key here/g)).toHaveLength(1);
 });
@@ -198,8 +192,7 @@ test("what the daemon adds to the model's last answer is sent, and the answer it
 test('without a daemon a prompt waits in the inbox, and the editor is told what to start', async () => {
   const on = ground();
   const flags = scripted(on, [{ text: 'At last.' }]);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const answer = ask(editor, sessionId, 'hello');
   const reported = await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
   expect(textOf(reported)).toContain('start one with: agentctl start');
@@ -211,8 +204,7 @@ test('without a daemon a prompt waits in the inbox, and the editor is told what 
 test('an endpoint that cannot be reached is reported while a prompt waits, and the prompt can be cancelled', async () => {
   const on = ground();
   await on.serve(['--base-url', 'http://127.0.0.1:9/v1', '--model', 'm']);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const answer = ask(editor, sessionId, 'hello');
   await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
   await cancel(editor, sessionId);
@@ -223,8 +215,7 @@ test('a closed session accepts no prompt until it is reopened; its run continues
   const on = ground();
   const server = await modelServer([{ text: 'Late.', hang: 'before' }]);
   await on.serve(server.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const answer = ask(editor, sessionId, 'hello');
   await server.arrived(1);
   await editor.agent.request(methods.agent.session.close, { sessionId });
@@ -237,8 +228,7 @@ test('a closed session accepts no prompt until it is reopened; its run continues
 
 test('a prompt that another daemon answered after a takeover ends with its reply', async () => {
   const on = ground();
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const answer = ask(editor, sessionId, 'hello');
   const paths = sessionPaths(on.session(sessionId));
   const [message = ''] = await until(() => {

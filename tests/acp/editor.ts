@@ -126,6 +126,12 @@ export async function openNew({ agent, project }: Editor): Promise<string> {
   return (await agent.request(methods.agent.session.new, { cwd: project, mcpServers: [] })).sessionId;
 }
 
+/** An editor in this process with a new thread. */
+export async function newThread(root: string): Promise<{ editor: Editor; sessionId: string }> {
+  const editor = await editorHere(root);
+  return { editor, sessionId: await openNew(editor) };
+}
+
 export const load = ({ agent, project }: Editor, sessionId: string) =>
   agent.request(methods.agent.session.load, { sessionId, cwd: project, mcpServers: [] });
 

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { modelServer } from '../support/temporary.ts';
-import { ask, asked, cancel, editorHere, load, openEditor, openNew, textOf } from './editor.ts';
+import { ask, asked, cancel, editorHere, load, newThread, openEditor, openNew, textOf } from './editor.ts';
 
 const RUN = (command: string) => ({ text: 'I run it.', calls: [{ name: 'shell', args: { command } }] });
 
@@ -29,8 +29,7 @@ const endedStatuses = (on: Ground, session: string) =>
 test('a call that needs approval is asked in the editor, and the answer there is for that call', async () => {
   const on = startAsking([RUN('echo a >> ran'), RUN('echo b >> ran'), { text: 'Both.' }]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   editor.responses.permission = 'allow';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(readFileSync(join(on.session(sessionId), 'work/ran'), 'utf8')).toBe('a\nb\n');
@@ -47,8 +46,7 @@ test('a call that needs approval is asked in the editor, and the answer there is
 test('"always" adds the rule that the option shows, and the next call needs no approval', async () => {
   const on = startAsking([RUN('echo a >> ran'), RUN('echo a >> ran'), { text: 'Both.' }]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   editor.responses.permission = 'always';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(editor.permissions).toHaveLength(1);
@@ -59,8 +57,7 @@ test('"always" adds the rule that the option shows, and the next call needs no a
 test('a call denied in the editor does not run, and the model goes on', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'Then not.' }]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   editor.responses.permission = 'deny';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(ran(on, sessionId)).toBe(false);
@@ -72,8 +69,7 @@ test.each(['file', 'chat'])(
   async (by) => {
     const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
     await on.serve(on.flags);
-    const editor = await editorHere(on.root);
-    const sessionId = await openNew(editor);
+    const { editor, sessionId } = await newThread(on.root);
     editor.responses.permission = 'late deny';
     const turn = ask(editor, sessionId, 'go');
     await asked(editor);
@@ -98,8 +94,7 @@ test.each(['file', 'chat'])(
 test('dismissing a request ends the turn; the call keeps waiting, and the next prompt answers it', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   editor.responses.permission = 'dismiss';
   expect(await ask(editor, sessionId, 'go')).toBe('end_turn');
   expect(editor.words()).toContain('/approve 1');
@@ -112,8 +107,7 @@ test('dismissing a request ends the turn; the call keeps waiting, and the next p
 test('a cancel while a call waits for approval answers cancelled, and the call does not run', async () => {
   const on = startAsking([RUN('echo a >> ran'), { text: 'Written.' }]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const turn = ask(editor, sessionId, 'go');
   await asked(editor);
   await cancel(editor, sessionId);
@@ -125,8 +119,7 @@ test('a cancel while a call waits for approval answers cancelled, and the call d
 test('all that a cancelled turn says comes before its end, and all that a load sends before its answer', async () => {
   const on = startAsking([{ text: 'Late.', delay_ms: 600_000 }]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const turn = ask(editor, sessionId, 'go');
   await until(() => on.events(sessionId).some(({ type }) => type === 'run.started'), 'the run');
   await cancel(editor, sessionId);
@@ -141,8 +134,7 @@ test('all that a cancelled turn says comes before its end, and all that a load s
 
 test('a cancel without a daemon takes the message back out of the inbox', async () => {
   const on = startAsking([{ text: 'Not to be said.' }]);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   const turn = ask(editor, sessionId, 'go');
   await editor.sees('the note', (one) => one.sessionUpdate === 'agent_thought_chunk');
   await cancel(editor, sessionId);
@@ -247,8 +239,7 @@ test('a question is a form if the editor supports it, and the turn continues wit
 test('without forms, a question is a message and ends the turn; the next prompt is the answer', async () => {
   const on = startAsking([QUESTION, { text: 'As CSV then.' }]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   expect(await ask(editor, sessionId, 'export it')).toBe('end_turn');
   expect(editor.words()).toMatch(/Which format\?[\s\S]*1\. CSV\n2\. JSON/);
   expect(await ask(editor, sessionId, '1')).toBe('end_turn');
@@ -265,8 +256,7 @@ test('a call of a child session is asked in the editor of its root, and the answ
     { text: 'All of it is done.', repeat: true },
   ]);
   await on.serve(on.flags);
-  const editor = await editorHere(on.root);
-  const sessionId = await openNew(editor);
+  const { editor, sessionId } = await newThread(on.root);
   editor.responses.permission = 'allow';
   expect(await ask(editor, sessionId, 'delegate it')).toBe('end_turn');
   const [first] = editor.permissions.filter((one) => JSON.stringify(one._meta).includes('~'));

@@ -59,7 +59,9 @@ test('of a copied workspace nothing speaks of the daemon of the first, and nothi
   expect((await copy.here(['stop'])).code).toBe(0);
   expect(second && isProcessAlive(second)).toBe(false);
   expect([isAlive(child.pid), isAlive(-group)]).toEqual([true, true]);
-  expect((await at.here(['status'])).out).toContain(`process ${child.pid}`);
+  const { out } = await at.here(['status']);
+  expect(out).toContain(`process ${child.pid}`);
+  expect(out).toContain('Log:       no file; a daemon in the foreground');
 }, 240_000);
 
 test('a workspace that was moved while its daemon runs still is its own', async () => {

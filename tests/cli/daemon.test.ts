@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { script, setup } from '../support/agentctl.ts';
+import { script, served, setup } from '../support/agentctl.ts';
 import { modelServer } from '../support/temporary.ts';
 import { hasSandbox } from '../tools/sandbox.ts';
 
@@ -155,8 +155,7 @@ test('what is asked for while the daemon is down is done when it comes up', asyn
 });
 
 test('a session with a run on is neither archived, renamed, removed nor rebuilt', async () => {
-  const at = setup();
-  await at.serveHere('--model', script(at, [{ text: 'Thinking', delay_ms: 60_000 }]));
+  const at = await served([{ text: 'Thinking', delay_ms: 60_000 }]);
   await at.here(['send', 'demo', 'think']);
   await at.has('.sessions/demo/live');
   for (const words of [
@@ -177,8 +176,7 @@ test('a session with a run on is neither archived, renamed, removed nor rebuilt'
 });
 
 test('the log has one line an event, and its JSON is the event log byte for byte', async () => {
-  const at = setup();
-  await at.serveHere('--model', script(at, [{ text: 'Hello.\u001b[31m' }]));
+  const at = await served([{ text: 'Hello.\u001b[31m' }]);
   await at.here(['send', 'demo', 'hello', '--wait']);
   const record = readFileSync(at.path('.sessions/demo/events.jsonl'), 'utf8');
   const lines = (await at.here(['log', 'demo'])).out;

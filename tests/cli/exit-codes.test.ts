@@ -1,14 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { script, setup } from '../support/agentctl.ts';
+import { script, served, setup } from '../support/agentctl.ts';
 import { bench, runHere } from '../support/agentctl-here.ts';
 
 const steps = { text: 'A plan:\n[Step] Look around\n[Step] Tell what is there' };
 
 test('a message that is answered ends with 0 and prints the answer alone', async () => {
-  const at = setup();
-  await at.serveHere('--model', script(at, [{ text: 'Hello to you.' }]));
+  const at = await served([{ text: 'Hello to you.' }]);
   const { code, out, err } = await at.ctl(['send', 'demo', 'hello', '--wait']);
   expect({ code, out, err }).toEqual({ code: 0, out: 'Hello to you.\n', err: '' });
 });
@@ -38,8 +37,7 @@ test('a run that pauses, waits or fails ends with 5, 6 or 7', async () => {
 });
 
 test('a message the daemon rejects ends with 1', async () => {
-  const at = setup();
-  await at.serveHere('--model', script(at, [{ text: 'Hello.' }]));
+  const at = await served([{ text: 'Hello.' }]);
   await at.ctl(['send', 'demo', 'hello', '--wait']);
   const { code, err } = await at.here(['send', 'demo', '/zork', '--wait']);
   expect([code, err]).toEqual([1, '[rejected]\n']);

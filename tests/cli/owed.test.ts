@@ -34,7 +34,7 @@ test('status lists what is owed and not happening, with the command that helps, 
   );
   const { out } = await at.ctl('status');
   expect(out).toMatch(/Owed: +asks: Which one\?, since .*agentctl send .*asks 'your answer'/);
-  expect(out).toMatch(/Owed: +limited: waits for: model limit, goes on 2099-.*agentctl watch .*limited/);
+  expect(out).toMatch(/Owed: +limited: waits for: model limit, resumes 2099-.*agentctl watch .*limited/);
   expect(out).toMatch(
     /Owed: +news: the schedule news was skipped: the session news is paused.*agentctl schedule .*history news/,
   );

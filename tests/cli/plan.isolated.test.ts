@@ -2,14 +2,13 @@ import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { formatOrder } from '../../src/frontends/cli/commands/plan-actions.ts';
-import { type Setup, setup } from '../support/agentctl.ts';
+import { type Setup, served, setup } from '../support/agentctl.ts';
 
 const RUNBOOK = '1. Make a folder: `mkdir report`\n2. Look: `test -f go`\n3. Tell: `ls`\n';
 
 /** A session whose second step is blocked, and a daemon that serves it. */
 async function blocked({ fromStdin = false } = {}): Promise<Setup> {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const sent = fromStdin ? at.ctl(['send', 'demo', '--wait'], RUNBOOK) : at.here(['send', 'demo', RUNBOOK, '--wait']);
   expect((await sent).code).toBe(6);
   return at;

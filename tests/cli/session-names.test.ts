@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
-import { type Setup, script, setup } from '../support/agentctl.ts';
+import { type Setup, script, served, setup } from '../support/agentctl.ts';
 
 /** A workspace with sessions of these names, each with a message that waits. */
 async function withSessions(...names: string[]): Promise<Setup> {
@@ -102,8 +102,7 @@ test('a mistyped session is met with the nearest name, and of many sessions the 
 });
 
 test('reply prints the newest reply of a session; what is not UTF-8 is not sent', async () => {
-  const at = setup();
-  await at.serveHere('--model', script(at, [{ text: 'Hello.' }, { text: 'Hello again.' }]));
+  const at = await served([{ text: 'Hello.' }, { text: 'Hello again.' }]);
   const bad = await at.ctl(['send', 'demo'], Buffer.from('caf\xe9', 'latin1'));
   expect([bad.code, bad.err]).toEqual([2, expect.stringContaining('standard input is not UTF-8 text')]);
   expect(existsSync(at.path('.sessions', 'demo'))).toBe(false);

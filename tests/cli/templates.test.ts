@@ -1,6 +1,6 @@
 import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
-import { script, setup } from '../support/agentctl.ts';
+import { script, served, setup } from '../support/agentctl.ts';
 
 const REPORT =
   '---\ndescription: A report\nparameters:\n  city: {description: which one}\n  weeks: 1\n---\n1. Look at {{city}}\n2. Write about {{weeks}} weeks\n';
@@ -113,8 +113,7 @@ test('a plan that is not completed is not kept', async () => {
 });
 
 test('a message is sent with a mode of its own', async () => {
-  const at = setup();
-  await at.serveHere('--model', script(at, [{ text: '{"answer": "Hello."}' }]));
+  const at = await served([{ text: '{"answer": "Hello."}' }]);
   expect((await at.here(['send', 'demo', 'hello', '--mode', 'plan-act', '--wait'])).out).toBe('Hello.\n');
   expect((await at.here(['send', 'demo', 'hello', '--mode', 'purple'])).code).toBe(2);
 });

@@ -5,7 +5,7 @@ import { openLiveTail, wasWrittenBefore } from '../../src/client/sessions/follow
 import { stampEvents } from '../../src/store/event-log/event-codec.ts';
 import { type LogExtent, readEventLog } from '../../src/store/event-log/log-reader.ts';
 import { openSessionFolder, sessionTokens } from '../../src/store/index.ts';
-import { ended, now, opened, planned, received, record, rig, started } from './rig.ts';
+import { ended, now, opened, planned, received, record, rig, rigWithMessage, started } from './rig.ts';
 
 const upTo = async <T>(source: AsyncGenerator<T>, count: number): Promise<T[]> => {
   const seen: T[] = [];
@@ -14,13 +14,11 @@ const upTo = async <T>(source: AsyncGenerator<T>, count: number): Promise<T[]> =
 };
 
 test('events are read from a seq on, with their lines as they stand in the event log', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md', 'x'.repeat(300_000)), started('1.md')]);
   const lines = fs.readFileSync(paths.events, 'utf8').split('\n');
   const reported = [];
-  for await (const { event, line } of at.client.events('demo', { from: 2 })) reported.push([event.seq, line]);
+  for await (const { event, line } of client.events('demo', { from: 2 })) reported.push([event.seq, line]);
   expect(reported).toEqual([
     [2, lines[1]],
     [3, lines[2]],
@@ -28,28 +26,24 @@ test('events are read from a seq on, with their lines as they stand in the event
 });
 
 test('who follows is told each event once, and an unfinished line only when it is whole', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md'), started('1.md')]);
   const whole = fs.readFileSync(paths.events);
   const cut = whole.length - 20;
   fs.writeFileSync(paths.events, whole.subarray(0, cut));
-  const followed = at.client.events('demo', { follow: true });
+  const followed = client.events('demo', { follow: true });
   expect((await upTo(followed, 2)).map(({ event }) => event.seq)).toEqual([1, 2]);
-  const again = at.client.events('demo', { follow: true });
+  const again = client.events('demo', { follow: true });
   const three = upTo(again, 3);
   fs.appendFileSync(paths.events, whole.subarray(cut));
   expect((await three).map(({ event }) => event.seq)).toEqual([1, 2, 3]);
 });
 
 test('what a failed append took back is not reported again', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md')]);
   const kept = fs.readFileSync(paths.events);
-  const followed = at.client.events('demo', { follow: true });
+  const followed = client.events('demo', { follow: true });
   await record(paths, [started('1.md'), ...planned('plan_1', 'Count')]);
   const seqs: number[] = [];
   for await (const { event } of followed) {
@@ -79,24 +73,20 @@ test('following ends when it is called off and when the session is gone', async 
 });
 
 test('a bad line in the middle of an event log is reported with its number', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md'), started('1.md')]);
   fs.writeFileSync(paths.events, fs.readFileSync(paths.events, 'utf8').replace('Count the words', 'Count the birds'));
-  await expect(upTo(at.client.events('demo'), 9)).rejects.toThrow('line 2 cannot be trusted');
+  await expect(upTo(client.events('demo'), 9)).rejects.toThrow('line 2 cannot be trusted');
 });
 
 test('who watches sees how it stands, then events and the words of each call, none twice', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md'), started('1.md')]);
   const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
   const control = new AbortController();
   const seen: string[] = [];
   const watching = (async () => {
-    for await (const sight of at.client.watch('demo', { signal: control.signal })) seen.push(...shownAs(sight));
+    for await (const sight of client.watch('demo', { signal: control.signal })) seen.push(...shownAs(sight));
   })();
   const until = async (count: number) => {
     while (seen.length < count) await new Promise((later) => setTimeout(later, 5));
@@ -132,14 +122,12 @@ test('who watches sees how it stands, then events and the words of each call, no
 });
 
 test('a reader who continues after an event is told when another daemon replaces it and those before', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened]);
   const { mark } = (await readEventLog(paths, () => {})) as LogExtent;
   await record(paths, [received('1.md'), started('1.md')]);
   const control = new AbortController();
-  const stream = at.client.stream('demo', { after: 3, heartbeatMs: 0, signal: control.signal });
+  const stream = client.stream('demo', { after: 3, heartbeatMs: 0, signal: control.signal });
   expect((await stream.next()).value).toEqual({ is: 'heartbeat' });
   const [{ segment, offset, seq }, events] = [mark, [received('2.md'), started('2.md'), received('3.md')]];
   const stamp = { seq, epoch: 2, at: new Date().toISOString(), fence: { segment, offset } };
@@ -154,13 +142,11 @@ test('a reader who continues after an event is told when another daemon replaces
 });
 
 test('the words of a call that began and ended between two looks of a stream come once, in its event', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md'), started('1.md')]);
   const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
   const control = new AbortController();
-  const stream = at.client.stream('demo', { signal: control.signal });
+  const stream = client.stream('demo', { signal: control.signal });
   const next = async () => (await stream.next()).value;
   for (let n = 0; n < 3; n++) await next();
   store.live.begin();
@@ -176,13 +162,11 @@ test('the words of a call that began and ended between two looks of a stream com
 });
 
 test('the words of the second of two calls between two looks are reported once, after the first call', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md'), started('1.md')]);
   const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now });
   const control = new AbortController();
-  const watch = at.client.watch('demo', { signal: control.signal });
+  const watch = client.watch('demo', { signal: control.signal });
   await watch.next();
   for (const text of ['First.', 'Second.']) {
     store.live.begin();

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import type { SessionOverview } from '../../src/client/inspect/session-overview.ts';
 import { runHere } from '../support/agentctl-here.ts';
-import { ended, opened, planned, received, record, rig, started } from './rig.ts';
+import { ended, opened, planned, received, record, rig, rigWithMessage, started } from './rig.ts';
 
 test('a list has a line about each session: how it stands, how far it is, what waits in its inbox', async () => {
   const at = rig();
@@ -127,10 +127,8 @@ test('a plan.json that cannot be read is reported with line and column and what 
 });
 
 test('show names each folder of a session that is a file, with what to do, and shows the rest', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
-  await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
+  const at = await rigWithMessage();
+  await record(at.paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
   const show = async (...flags: string[]) => {
     const { code, out } = await runHere(['show', 'demo', ...flags, '--workspace', at.root]);
     return [code, out] as const;
@@ -138,7 +136,7 @@ test('show names each folder of a session that is a file, with what to do, and s
   const rest = 'First of Count';
   const folders = ['outbox', 'outbox/read', 'rejected', 'approvals', 'approvals/answered', 'plans', 'plans/history'];
   for (const name of [...folders, 'jobs', 'done', 'work', 'tools', 'blobs', 'browser', 'inbox/.files']) {
-    const folder = `${paths.folder}/${name}`;
+    const folder = `${at.paths.folder}/${name}`;
     fs.rmSync(folder, { recursive: true, force: true });
     fs.mkdirSync(dirname(folder), { recursive: true });
     fs.writeFileSync(folder, '');
@@ -150,10 +148,10 @@ test('show names each folder of a session that is a file, with what to do, and s
     expect(JSON.parse(json), name).toMatchObject({ folder_problems: [expect.stringContaining(problem)] });
     fs.rmSync(folder);
   }
-  fs.rmSync(paths.inbox, { recursive: true });
-  fs.writeFileSync(paths.inbox, '');
+  fs.rmSync(at.paths.inbox, { recursive: true });
+  fs.writeFileSync(at.paths.inbox, '');
   expect((await show())[1].split('must be a folder')).toHaveLength(2);
-  fs.rmSync(paths.inbox);
+  fs.rmSync(at.paths.inbox);
   expect(JSON.parse((await show('--json'))[1])).toMatchObject({ folder_problems: [], unserved: null });
 });
 

@@ -7,14 +7,12 @@ import { openPlanWorkingCopy } from '../../src/client/actions/plan-working-copy.
 import { readSession } from '../../src/client/sessions/session-folders.ts';
 import { formatPlanFile } from '../../src/core/plan/plan-steps.ts';
 import { bootId } from '../../src/store/fs/process-identity.ts';
-import { now, opened, planned, received, record, rig, started } from './rig.ts';
+import { now, opened, planned, received, record, rig, rigWithMessage, started } from './rig.ts';
 
 async function withPlan() {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened, received('1.md'), started('1.md'), ...planned('plan_1', 'Count')]);
-  const { session } = await at.client.show('demo');
+  const { session } = await client.show('demo');
   if (session.plan) fs.writeFileSync(paths.plan, formatPlanFile(session.plan));
   return {
     paths: { ...paths, name: 'demo' },

@@ -20,6 +20,13 @@ export function rig(): Rig {
   return { client, root, session: (name) => sessionPaths(client.paths.session(name)) };
 }
 
+/** The same, with a session `demo` in which a message waits. */
+export async function rigWithMessage(): Promise<Rig & { paths: SessionPaths }> {
+  const at = rig();
+  await at.client.send('demo', { text: 'x' });
+  return { ...at, paths: at.session('demo') };
+}
+
 /** Adds to the record of a session, as its daemon would. */
 export async function record(paths: SessionPaths, events: EventBody[], clock = now): Promise<void> {
   const store = openSessionFolder(paths.folder, sessionTokens().take('demo'), { now: clock });

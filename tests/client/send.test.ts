@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { MessageFile } from '../../src/protocol/session/message.ts';
-import { ended, opened, planned, received, record, rig, started } from './rig.ts';
+import { ended, opened, planned, received, record, rig, rigWithMessage, started } from './rig.ts';
 
 test('a message is one whole file that only its owner reads, named and ordered by its id', async () => {
   const at = rig();
@@ -74,11 +74,9 @@ test('a name that is no plain folder name gets a folder of its own, and is found
 });
 
 test('a reply is found where it was put and where a frontend moved it, as JSON and as Markdown', async () => {
-  const at = rig();
-  await at.client.send('demo', { text: 'x' });
-  const paths = at.session('demo');
+  const { client, paths } = await rigWithMessage();
   await record(paths, [opened]);
-  const waiting = at.client.waitForReply('demo', '1.md');
+  const waiting = client.waitForReply('demo', '1.md');
   await record(paths, [received('1.md'), started('1.md'), ...planned('plan_1', 'Count'), ...ended('1.md', 'plan_1')]);
   await record(paths, [
     received('2.json'),
@@ -86,7 +84,7 @@ test('a reply is found where it was put and where a frontend moved it, as JSON a
     ...planned('plan_2', 'Draw'),
     ...ended('2.json', 'plan_2'),
   ]);
-  await at.client.rebuild('demo');
+  await client.rebuild('demo');
   fs.renameSync(join(paths.outbox, '2.json'), join(paths.outboxRead, '2.json'));
   const facts = {
     session: 'demo',
@@ -95,7 +93,7 @@ test('a reply is found where it was put and where a frontend moved it, as JSON a
     usage: { iterations: 1, tokens: 0, cost: null },
   };
   expect(await waiting).toMatchObject({ ...facts, id: '1.md', text: 'All of 1.md is done.' });
-  expect(await at.client.waitForReply('demo', '2.json')).toMatchObject({ ...facts, id: '2.json' });
+  expect(await client.waitForReply('demo', '2.json')).toMatchObject({ ...facts, id: '2.json' });
 });
 
 test('waiting ends when the time is over, and when it is called off', async () => {

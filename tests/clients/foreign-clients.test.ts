@@ -67,8 +67,8 @@ foreign(
 const REFUSALS = `[checks.negative_data_rejection]
 expected-statuses = [${[400, 401, 403, 404, 405, 409, 412, 413, 415, 422, 431].map((status) => `"${status}"`).join(', ')}]
 `;
-/** Their inputs have rules that no schema states: an ETag of the plan in the body, revisions in order, uploads that are there. */
-const STRICTER = ['savePlan', 'getPlanDiff', 'sendMessage'];
+/** Rules that no schema states: an ETag of the plan, revisions in order, uploads that are there, a free name, a tar. */
+const STRICTER = ['savePlan', 'getPlanDiff', 'sendMessage', 'forkSession', 'importSessions'];
 
 foreign(
   'a property-based client finds no answer that openapi.json does not describe',

@@ -55,6 +55,8 @@ test('an amount beside the word, or alone, is a limit', () => {
 
 test('a slip of the finger is the verb, and a word of the language is itself', () => {
   for (const text of ['stpo', 'STOPP', 'sttop', 'stooop!!']) expect(classifyIntent(text).kind, text).toBe('stop');
+  for (const text of ['hodl on', 'hlod on please']) expect(classifyIntent(text).kind, text).toBe('pause');
+  for (const text of ['donne', 'holds on', 'cary on']) expect(classifyIntent(text, paused).kind, text).toBe('task');
   for (const text of ['contiune', 'coninue', 'resmue', 'proceeed', 'weitermahcen'])
     expect(classifyIntent(text, paused).kind, text).toBe('continue');
   for (const text of ['shop', 'step', 'stoop']) expect(classifyIntent(text).kind, text).toBe('task');

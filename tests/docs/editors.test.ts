@@ -4,7 +4,7 @@ import type { SessionUpdate } from '@agentclientprotocol/sdk';
 import { expect, test } from 'vitest';
 import { ask, editorHere, openNew, textOf } from '../acp/editor.ts';
 import { callTool, clientHere } from '../mcp-server/mcp-client.ts';
-import { setup } from '../support/agentctl.ts';
+import { served } from '../support/agentctl.ts';
 import { ground } from '../support/daemon.ts';
 
 const ANSWERS = [
@@ -77,8 +77,7 @@ test('the tool calls of docs/editors.md are answered as it shows', async () => {
   const [, shown = ''] = /<!-- mcp transcript -->\n```\n([\s\S]*?)```/.exec(page) ?? [];
   const lines = shown.trim().split('\n');
   expect(lines.length).toBeGreaterThan(6);
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const client = await clientHere(at);
   for (let line = 0; line < lines.length; line += 2) {
     const [, name = '', args = ''] = /^→ (\w+) (\{.*\})$/.exec(lines[line] ?? '') ?? [];

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { SessionStatus } from '../../src/core/session/session-queries.ts';
+import type { MessageStanding } from '../../src/core/session/session-queries.ts';
 import { givenRecord } from '../support/given.ts';
 import { type Move, moves, type Rig, rig, shell } from '../support/rig.ts';
 
@@ -10,7 +10,7 @@ const STEPS = [
 ];
 
 /** A session that stands as named, with a model that answers at once or, while running, is silent. */
-async function standingAt(state: SessionStatus, ...answers: Move[]): Promise<Rig> {
+async function standingAt(state: MessageStanding, ...answers: Move[]): Promise<Rig> {
   const steps = state === 'completed' ? STEPS.map((step) => ({ ...step, status: 'completed' })) : STEPS;
   const status = state === 'completed' ? 'completed' : state === 'running' ? 'running' : 'paused';
   const before = state === 'none' ? [] : givenRecord({ plan: { id: 'plan_1', goal: 'Report', status, steps } });
@@ -46,7 +46,6 @@ describe('what a message does', () => {
     const it = await standingAt(state);
     const before = it.requests.length;
     await it.say('q.md', text);
-    expect(it.faults).toEqual([]);
     expect(statusOf(it.reply('q.md'))).toBe(status);
     expect(it.reply('q.md')).toContain(part);
     expect(it.requests.length).toBe(before);
@@ -84,8 +83,7 @@ describe('what a message does', () => {
     await it.say('1.md', 'go');
     await it.say('2.md', '/pause');
     expect(it.plan()?.status).not.toBe('paused');
-    it.release();
-    await it.settle();
+    await it.letGo();
     expect(it.types()).toContain('tool.finished');
     expect(it.plan()).toMatchObject({ status: 'paused', reason: 'asked' });
     expect(it.requests).toHaveLength(1);
@@ -133,8 +131,7 @@ describe('what a message does', () => {
       const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
       await it.say('1.md', 'now');
       await it.say('2.json', content);
-      it.release();
-      await it.settle();
+      await it.letGo();
       expect(it.reply('1.md')).toContain('first');
       expect(JSON.parse(it.reply('2.json') ?? '{}')).toMatchObject({ status: 'done', text: 'second' });
     },
@@ -144,8 +141,7 @@ describe('what a message does', () => {
     const it = await rig({ script: moves({ hold: true, next: () => ({ text: 'first' }) }, { text: 'second' }) });
     await it.say('1.md', 'one');
     await it.say('2.md', 'also this');
-    it.release();
-    await it.settle();
+    await it.letGo();
     expect(statusOf(it.reply('1.md'))).toBe('done');
     expect(statusOf(it.reply('2.md'))).toBe('done');
     expect(it.reply('2.md')).toContain('second');
@@ -154,7 +150,6 @@ describe('what a message does', () => {
   test('a task beside a paused plan that uses a tool shelves the plan, and /continue brings it back', async () => {
     const it = await standingAt('paused', { text: 'working', calls: [shell()] }, { text: 'The chart is there.' });
     await it.say('t.md', 'New task: Draw me something else');
-    expect(it.faults).toEqual([]);
     expect(it.reply('t.md')).toContain('/continue plan_1');
     expect(it.archived()).toEqual(['plan_1']);
     expect(it.plan()).toMatchObject({
@@ -196,7 +191,6 @@ describe('what a message does', () => {
       it.drop('d.md', 'continue');
       await it.pass(300);
       expect(it.plan()?.steps.map(({ status }) => status)).toEqual(['completed', 'completed', 'running']);
-      expect(it.faults).toEqual([]);
     },
   );
 
@@ -267,6 +261,7 @@ describe('when a run ends', () => {
     expect(it.requests).toHaveLength(2);
     await it.pass(600);
     expect(it.requests).toHaveLength(3);
+    expect(it.logged).toEqual([['warn', expect.stringMatching(/^the model does not answer.*connection refused$/)]]);
     expect(await it.say('s.md', '/status')).toContain('connection refused');
     await it.say('t.md', 'stop');
     expect(statusOf(it.reply('1.md'))).toBe('paused');
@@ -430,8 +425,7 @@ test('"/continue" while a run is on joins it, and the model is sent no empty mes
   const it = await rig({ script: moves({ text: '', calls: [shell()] }, { hold: true }), tool: () => 'hold' });
   await it.say('1.md', 'go');
   await it.say('2.md', '/continue');
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(statusOf(it.reply('2.md'))).toBe('joined');
   expect(it.requests.at(-1)?.messages.some((message) => message.content === '')).toBe(false);
 });

@@ -4,7 +4,6 @@ import { moves, rig, shell } from '../support/rig.ts';
 test('simple talk is answered and makes no plan', async () => {
   const it = await rig({ script: moves({ text: 'Hello.' }) });
   await it.say('1.md', 'hi');
-  expect(it.faults).toEqual([]);
   expect(it.reply('1.md')).toContain('Hello.');
   expect(it.plan()).toBeUndefined();
   expect(it.types()).toEqual([
@@ -27,7 +26,6 @@ test('declared steps become a plan that ends completed', async () => {
     ),
   });
   await it.say('1.md', 'fetch the reports');
-  expect(it.faults).toEqual([]);
   expect(it.types().slice(3)).toEqual([
     'model.answered',
     'plan.started',

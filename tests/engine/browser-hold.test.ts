@@ -65,7 +65,6 @@ test('a person takes the browser over while the model thinks; its call waits, an
   expect(messages.findLast(({ role }) => role === 'tool')?.content).toMatch(/^\[not run: a person used the browser/);
   expect(messages.at(-1)?.content).toContain('A person used your browser meanwhile');
   expect(it.reply('1.md')).toContain('Done.');
-  expect(it.faults).toEqual([]);
 });
 
 test('who lost the browser does not keep the agent from it, also while the model thinks; the model is told once', async () => {
@@ -75,8 +74,7 @@ test('who lost the browser does not keep the agent from it, also while the model
   await it.wake();
   expect(holds(it).at(-1)).toMatchObject({ type: 'browser.returned', by: 'daemon', reason: 'nobody_there' });
   browser.lost = null;
-  it.release();
-  await it.settle();
+  await it.letGo();
   // The first call was chosen before it was told, the second after it.
   expect(it.toolRuns).toHaveLength(1);
   const told = it.requests.map(({ messages }) =>
@@ -89,8 +87,7 @@ test('who lost the browser does not keep the agent from it, also while the model
 test('a run that waits for the browser is cancelled at once; the person keeps the browser, also through /new', async () => {
   const { it, browser } = await asked();
   await say(it, '2', '/browser take');
-  it.release();
-  await it.settle();
+  await it.letGo();
   await say(it, '3', '/cancel');
   expect(it.reply('1.md')).toContain('cancelled');
   await say(it, '4', '/new');
@@ -144,5 +141,4 @@ test('a call whose permission is being checked does not begin when the browser i
   expect(it.types()).not.toContain('tool.started');
   await say(it, '3', '/browser return');
   expect(it.reply('1.md')).toContain('Done.');
-  expect(it.faults).toEqual([]);
 });

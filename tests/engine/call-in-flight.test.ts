@@ -28,13 +28,12 @@ test('a plan.json that becomes a link beside a command ends no command: its resu
   it.drop('2.md', 'and this');
   await it.pass(300);
   expect(it.troubles.map(String)).toEqual(['UserError: plan.json must be a file']);
-  expect(it.faults).toEqual([]);
   expect(ends(it)).toEqual([]);
   it.release();
   await it.pass(300);
   expect(ends(it)).toMatchObject([{ type: 'tool.finished', ok: true, output: { text: 'let go' } }]);
   expect(it.requests).toHaveLength(1);
-  expect(it.faults.map(String)).toEqual(['UserError: plan.json must be a file']);
+  expect(it.takeFaults().map(String)).toEqual(['UserError: plan.json must be a file']);
 });
 
 test('instructions that grow too large beside a command end no command, and no further call is made with the old ones', async () => {
@@ -51,7 +50,7 @@ test('instructions that grow too large beside a command end no command, and no f
   await it.pass(300);
   expect(ends(it)).toMatchObject([{ type: 'tool.finished', ok: true }]);
   expect(it.requests).toHaveLength(1);
-  expect(it.faults.map(String)).toEqual(['UserError: AGENTS.md must be a file of at most 1 MiB']);
+  expect(it.takeFaults().map(String)).toEqual(['UserError: AGENTS.md must be a file of at most 1 MiB']);
 });
 
 test('trouble that has passed when the command ends is reported as over, and the run goes on', async () => {
@@ -64,7 +63,6 @@ test('trouble that has passed when the command ends is reported as over, and the
   it.release();
   await it.pass(300);
   expect(it.troubles.at(-1)).toBe(null);
-  expect(it.faults).toEqual([]);
   expect(it.reply('1.md')).toContain('Looked.');
 });
 
@@ -75,7 +73,7 @@ test('a stop takes effect though plan.json cannot be read', async () => {
   await it.pass(300);
   expect(it.events().findLast((event) => event.type === 'message.received')).toMatchObject({ id: '2.md' });
   // The call was cut short without being let go, or nothing would have looked again.
-  expect(it.faults.map(String)).toEqual(['UserError: plan.json must be a file']);
+  expect(it.takeFaults().map(String)).toEqual(['UserError: plan.json must be a file']);
 });
 
 test('the end of a command waits for room on the disk, and is not lost', async () => {
@@ -89,7 +87,6 @@ test('the end of a command waits for room on the disk, and is not lost', async (
   it.release();
   await it.pass(2000);
   expect(ends(it)).toEqual([]);
-  expect(it.faults).toEqual([]);
   expect(it.troubles.map(String).at(-1)).toContain('ENOSPC');
   isFull = false;
   await it.pass(2000);

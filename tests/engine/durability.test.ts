@@ -192,7 +192,7 @@ test('a log that cannot be synced ends the worker, and no request leaves', async
   const it = await withHeldSync({ failure: new Error('no disk') });
   it.release();
   await it.pass(300);
-  expect([it.requests, it.faults]).toEqual([[], [new Error('no disk')]]);
+  expect([it.requests, it.takeFaults()]).toEqual([[], [new Error('no disk')]]);
 });
 
 test('an idle session has nothing that a power cut would take', async () => {
@@ -291,7 +291,7 @@ test('what is in the event log is durable when a session that an error ended has
     },
   });
   await it.say('1.md', 'Read it');
-  expect(it.faults).toHaveLength(1);
+  expect(it.takeFaults()).toHaveLength(1);
   expect(it.unsynced()).toBeGreaterThan(0);
   await it.worker.stop(0);
   expect(it.unsynced()).toBe(0);

@@ -20,7 +20,7 @@ async function withCall(replay: 'safe' | 'never') {
 
 test('a command that may run only once is not started by a daemon that lost the workspace', async () => {
   const at = await withCall('never');
-  expect([at.toolRuns, at.faults]).toEqual([[], [lost]]);
+  expect([at.toolRuns, at.takeFaults()]).toEqual([[], [lost]]);
   expect(at.types()).not.toContain('tool.finished');
 });
 

@@ -19,7 +19,6 @@ const only =
 async function reported(options: RigOptions, message = 'do it'): Promise<Rig> {
   const it = await rig(options);
   await it.say('1.md', message);
-  expect(it.faults).toEqual([]);
   return it;
 }
 
@@ -75,7 +74,6 @@ test('of several spawn calls one that is denied is told so, and the others work'
   ] as const)
     it.children.answer(child, id, { text: child });
   await it.wake();
-  expect(it.faults).toEqual([]);
   expect(received(it)).toEqual(['denied: a rule of the settings denies it', 'demo~step_1', 'demo~step_2']);
   expect(it.reply('1.md')).toContain('Two of three.');
 });
@@ -88,7 +86,6 @@ test('a spawn call that is asked about waits for a person, and begins with their
   expect(it.reply('1.md')).toContain('status: waiting');
   expect(it.children.sent).toEqual([]);
   await it.say('2.md', 'yes');
-  expect(it.faults).toEqual([]);
   expect(it.children.sent).toHaveLength(1);
   it.children.answer('demo~step_1', 'step_1.1', { text: '42' });
   await it.wake();
@@ -117,7 +114,6 @@ async function byClerk(first: Move, more: Partial<RigOptions> = {}): Promise<Rig
     ...more,
   });
   await it.say('1.json', asClerk);
-  expect(it.faults).toEqual([]);
   return it;
 }
 
@@ -205,8 +201,7 @@ test.each([
   );
   const theirs = await byClerk({}, { script: scripted, config });
   await byHand(theirs, [check]);
-  theirs.release();
-  await theirs.settle();
+  await theirs.letGo();
   expect(theirs.toolRuns.map(({ name }) => name)).toEqual(['list_files', 'check']);
 });
 
@@ -221,8 +216,7 @@ test.each([
   );
   const it = await reported({ script, permit: only('check', { ...ASK, rule }) });
   await byHand(it, [{ command: 'make test' }]);
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(it.toolRuns.map(({ name }) => name)).toEqual(ran);
   expect(it.types().includes('approval.asked')).toBe(rule);
 });
@@ -250,7 +244,6 @@ test('an approval of another call, by its hash, opens nothing', async () => {
   );
   const it = await rig({ ...options, script: moves({ text: 'It is pushed.' }), before });
   await it.say('2.md', 'yes');
-  expect(it.faults).toEqual([]);
   expect(it.toolRuns).toEqual([]);
   expect(it.events().filter((event) => event.type === 'approval.asked')).toHaveLength(2);
 });
@@ -272,7 +265,6 @@ test('a call that a crash left open runs again only where the rules still let it
       before: record(first),
     });
     await it.wake();
-    expect(it.faults).toEqual([]);
     expect(it.toolRuns).toEqual([]);
     expect(it.resumed).toMatchObject([{ name: 'web_fetch', mayBegin: false }]);
     expect(it.events().find((event) => event.type === 'tool.interrupted')).toMatchObject({ outcome: 'unknown' });
@@ -287,7 +279,6 @@ test('a call that was approved before the crash runs again without being asked a
   const { tool: _, ...again } = options;
   const it = await rig({ ...again, script: moves({ text: 'Fetched.' }), before: record(first) });
   await it.wake();
-  expect(it.faults).toEqual([]);
   expect(it.toolRuns).toHaveLength(1);
   expect(it.reply('2.md')).toContain('Fetched.');
 });
@@ -323,7 +314,6 @@ test('the check of a step that got the id of one a person had checks for asks li
     before,
   });
   await it.wake();
-  expect(it.faults).toEqual([]);
   expect(it.toolRuns).toEqual([]);
   expect(it.events().find((event) => event.type === 'approval.asked')).toMatchObject({ name: 'check' });
 });

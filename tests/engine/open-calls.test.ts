@@ -37,8 +37,7 @@ test('of a call that nobody knows of no success is claimed', async () => {
 test('a call that still runs is waited for, and a person may stop it', async () => {
   const waited = await restarted({ resume: () => 'hold' });
   expect(ends(waited)).toEqual([]);
-  waited.release();
-  await waited.settle();
+  await waited.letGo();
   expect(ends(waited)).toMatchObject([{ type: 'tool.finished' }]);
 
   const stopped = await restarted({ resume: () => 'hold' });

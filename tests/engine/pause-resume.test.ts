@@ -87,7 +87,6 @@ async function play(one: Case): Promise<Rig> {
     if (step.happens !== 'message_dropped' || when[place + 1]?.happens !== 'message_dropped') await it.settle();
   }
   await it.pass(300);
-  expect(it.faults).toEqual([]);
   return it;
 }
 

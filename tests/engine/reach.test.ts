@@ -57,8 +57,7 @@ test('a run that several joined reaches what all of them may see, from the reque
   await send(it, '1.json', 'look', {});
   expect(knowsCode(it)).toBe(true);
   await send(it, '2.json', 'and at Zed', ana);
-  it.release();
-  await it.settle();
+  await it.letGo();
   expect(it.reaches).toEqual([[], [['report-*']]]);
   expect([0, 1, 2].map((request) => knowsCode(it, request))).toEqual([true, false, false]);
 });

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Setup, setup } from '../support/agentctl.ts';
+import { type Setup, served } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
 
 const RUNBOOK = [
@@ -12,8 +12,7 @@ const RUNBOOK = [
 
 /** A session whose second step has spoilt a file that the first wrote. */
 async function spoilt(): Promise<Setup> {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   expect((await at.here(['send', 'demo', RUNBOOK, '--wait'])).code).toBe(0);
   return at;
 }
@@ -74,8 +73,7 @@ test('a restore says what it would do, does it, and is undone with the command t
 });
 
 test('during a run a restore is refused at once, and says what to do', async () => {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const gate = join(at.root, 'gate');
   await at.here(['send', 'demo', `1. Write: \`echo a > a\`\n2. Wait: \`until test -e ${gate}; do sleep 0.05; done\``]);
   await at.has('.sessions/demo/checkpoints/1.json');
@@ -85,8 +83,7 @@ test('during a run a restore is refused at once, and says what to do', async () 
 });
 
 test('"undo --files" reopens the step and restores what it changed, and nothing else', async () => {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const steps = '1. Write: `echo good > report.md`\n2. Spoil: `echo spoilt > report.md; echo x > new`\n';
   await at.here(['send', 'demo', steps, '--wait']);
   fs.writeFileSync(work(at, 'mine.txt'), 'of a person');
@@ -103,8 +100,7 @@ test('"undo --files" reopens the step and restores what it changed, and nothing 
 });
 
 test('an undo with files waits for no run: it is refused during one, and two in a row go back two steps', async () => {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const gate = join(at.root, 'gate');
   const steps = ['echo one > a', 'echo two > a', `until test -e ${gate}; do sleep 0.05; done`];
   await at.here(['send', 'demo', steps.map((step, n) => `${n + 1}. Step ${n + 1}: \`${step}\``).join('\n')]);

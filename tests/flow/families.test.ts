@@ -129,45 +129,6 @@ test('a session created again under an old name takes nothing from the child ses
   expect(await on.say('demo', '1.md', 'find y')).toContain('done: find y');
 });
 
-test('a child is held to what its root denies: its own session.json, broken or not, is ignored, and the log says so once', async () => {
-  const { on, flags } = await family((task, request) =>
-    request === 0
-      ? { text: 'I look.', calls: [{ name: 'shell', args: JSON.stringify({ command: 'echo it ran > ran.txt' }) }] }
-      : { text: `done: ${task}` },
-  );
-  on.sh('demo', 'mkdir inbox');
-  on.sh('demo~step_1', 'mkdir inbox');
-  const ended = () => on.events('demo~step_1').find((event) => event.type === 'tool.finished');
-  writeFileSync(`${on.session('demo')}/session.json`, '{ "permissions": [{ "deny": "shell" }] }');
-  writeFileSync(`${on.session('demo~step_1')}/session.json`, '{ "permissions": [{ "allow": "shell" }], ');
-  const daemon = await on.serve(flags);
-  expect(await on.say('demo', '1.md', 'find x')).toContain('done: find x');
-  expect(ended()).toMatchObject({ ok: false, output: { text: expect.stringContaining('denied') } });
-  expect(daemon.stderr().match(/demo~step_1\/session\.json/g)).toHaveLength(1);
-  expect(existsSync(`${on.session('demo')}/work/ran.txt`)).toBe(false);
-});
-
-test('a child of an agent has no more tools than that agent, though the root’s session.json alone knows it', async () => {
-  const { on, flags } = await family((task, request) =>
-    request === 0
-      ? { text: 'I look.', calls: [{ name: 'shell', args: JSON.stringify({ command: 'echo it ran > ran.txt' }) }] }
-      : { text: `done: ${task}` },
-  );
-  on.config({ sandbox: 'none' });
-  on.sh('demo', 'mkdir inbox');
-  const agents = { reader: { tools: ['read_file', 'spawn'] } };
-  writeFileSync(`${on.session('demo')}/session.json`, JSON.stringify({ agents }));
-  await on.serve(flags);
-  await on.say('demo', '1.json', '{"text": "find x", "options": {"agent": "reader"}}');
-  expect(on.events('demo~step_1').find((event) => event.type === 'tool.finished')).toMatchObject({
-    ok: false,
-    output: {
-      text: expect.stringContaining('The agent "reader" has no tool `shell`. It has: plan, spawn, read_file.'),
-    },
-  });
-  expect(existsSync(`${on.session('demo')}/work/ran.txt`)).toBe(false);
-});
-
 test('a child asks the endpoint of its root’s session.json, and goes by its sandbox', async () => {
   const { server, on } = await family((_, request) =>
     request === 0

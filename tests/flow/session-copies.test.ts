@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pack } from 'tar-stream';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/base/sha256.ts';
-import { type Setup, setup } from '../support/agentctl.ts';
+import { type Setup, served, setup } from '../support/agentctl.ts';
 import { until } from '../support/daemon.ts';
 
 const RUNBOOK = [
@@ -13,8 +13,7 @@ const RUNBOOK = [
 ].join('\n');
 
 async function worked(): Promise<Setup> {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   expect((await at.here(['send', 'demo', RUNBOOK, '--wait'])).code).toBe(0);
   return at;
 }
@@ -42,8 +41,7 @@ test('a fork has the files and the plan of that moment, is paused, and goes on b
 });
 
 test('a running session can be forked, and the copy does not run', async () => {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const gate = join(at.root, 'gate');
   const wait = `until test -e ${gate}; do sleep 0.05; done`;
   await at.here(['send', 'demo', `1. Write: \`echo a > a\`\n2. Wait: \`${wait}\`\n3. End: \`echo b > b\``]);
@@ -75,8 +73,7 @@ test('a session goes to another workspace in one file, with its files, its check
   });
   expect((await at.here(['export', 'demo', '--output', file])).err).toContain('exists already');
   expect((await at.here(['import', file])).err).toContain('Give the other one a name: --as NAME');
-  const other = setup();
-  await other.serveHere('--model', 'runbook');
+  const other = await served();
   expect((await other.here(['import', file])).err).toContain('demo has settings of its own');
   const files = (which: Setup) => fs.readdirSync(which.path('.sessions/demo/work'), { recursive: true }).sort();
   expect(files(other)).toEqual(files(at).filter((name) => name !== 'outside'));

@@ -2,14 +2,13 @@ import * as fs from 'node:fs';
 import { expect, test } from 'vitest';
 import { openAccessTokens } from '../../src/client/actions/access.ts';
 import { workspacePaths } from '../../src/store/layout/layout.ts';
-import { setup } from '../support/agentctl.ts';
+import { served } from '../support/agentctl.ts';
 import { serveHere } from './serving.ts';
 
 const RUNBOOK = '1. Write: `echo good > report.md`\n2. Spoil: `echo spoilt > report.md; echo x > new`';
 
 test('files are compared, restored and undone over HTTP, and a session is forked, exported and imported', async () => {
-  const place = setup();
-  await place.serveHere('--model', 'runbook');
+  const place = await served();
   await place.here(['send', 'demo', RUNBOOK, '--wait']);
   const report = place.path('.sessions/demo/work/report.md');
   const { ask } = await serveHere(place);
@@ -49,8 +48,7 @@ test('files are compared, restored and undone over HTTP, and a session is forked
 });
 
 test('a restore, a fork, an export and an import are for an admin; the undo of a step is for who may send', async () => {
-  const place = setup();
-  await place.serveHere('--model', 'runbook');
+  const place = await served();
   await place.here(['send', 'demo', RUNBOOK, '--wait']);
   const { ask } = await serveHere(place);
   const token = await openAccessTokens(workspacePaths(place.root)).add({

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { expect, test } from 'vitest';
 import { openClient } from '../../src/client/index.ts';
 import { readTextFile } from '../../src/store/fs/file-reads.ts';
-import { type Setup, script, setup } from '../support/agentctl.ts';
+import { type Setup, served, setup } from '../support/agentctl.ts';
 import { modelServer } from '../support/temporary.ts';
 import { callTool, clientHere, readText, stdioClient, VERSIONS } from './mcp-client.ts';
 
@@ -11,8 +11,7 @@ const RUNBOOK = '1. Say hello: `echo hello`\n2. Say bye: `echo bye`';
 
 /** A session whose runbook is paused before its second step. */
 async function pausedRunbook(): Promise<Setup> {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   await at.here(['send', 'demo', '1. Say hello: `echo hello`\n2. Fail: `false`\n3. Say bye: `echo bye`', '--wait']);
   return at;
 }
@@ -20,8 +19,7 @@ async function pausedRunbook(): Promise<Setup> {
 test.each(VERSIONS)(
   'by %s a message is sent once, however often the call is repeated, and its reply is data',
   async (version) => {
-    const at = setup();
-    await at.serveHere('--model', script(at, [{ text: 'There are 7.' }, { text: 'asked twice' }]));
+    const at = await served([{ text: 'There are 7.' }, { text: 'asked twice' }]);
     const { client } = await stdioClient(at, { version, flags: ['--from', 'Codex'] });
     expect(client.getNegotiatedProtocolVersion()).toBe(version);
     const { tools } = await client.listTools();
@@ -91,8 +89,7 @@ test('what is still running says how to wait for it', async () => {
 });
 
 test('progress names the steps of a run as they begin', async () => {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const client = await clientHere(at);
   const reported: string[] = [];
   const onprogress = ({ message = '' }) => {
@@ -148,8 +145,7 @@ test('pause, continue and stop are messages, and what cannot be done is reported
 });
 
 test.each(VERSIONS)('by %s plan, transcript and replies are resources, and nothing else is', async (version) => {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   const client = await clientHere(at, { version });
   const sent = await callTool(client, 'send_message', { session: 'demo', text: RUNBOOK, wait_seconds: 50 });
   const { resources } = await client.listResources();
@@ -221,8 +217,7 @@ function messageName(at: Setup): string {
 }
 
 test('a model sees what a step changed, restores a file and branches a session off', async () => {
-  const at = setup();
-  await at.serveHere('--model', 'runbook');
+  const at = await served();
   await at.here(['send', 'demo', '1. Write: `echo good > a`\n2. Spoil: `echo spoilt > a`', '--wait']);
   const client = await clientHere(at);
   expect(await callTool(client, 'diff_files', { session: 'demo', from: 'step_2', full: true })).toMatchObject({

@@ -1,18 +1,9 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { chooseModel } from '../../src/models/choose-model.ts';
-import { type OpenAIServer, startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, fault } from './ask.ts';
 
-const servers: OpenAIServer[] = [];
-afterEach(async () => {
-  await Promise.all(servers.splice(0).map((server) => server.close()));
-});
-
-async function endpoint() {
-  const server = await startOpenAI({ text: 'from the endpoint' });
-  servers.push(server);
-  return server;
-}
+const endpoint = () => modelServer({ text: 'from the endpoint' });
 
 test('headers get the values of the listed variables that they name', async () => {
   const server = await endpoint();
@@ -75,8 +66,7 @@ describe('no model', () => {
 
   test('never repeats a value given instead of a variable name, even if the endpoint refuses the key', async () => {
     const pasted = 'q7w8e9r0t1y2';
-    const server = await startOpenAI({ status: 401, text: 'no' });
-    servers.push(server);
+    const server = await modelServer({ status: 401, text: 'no' });
     const settings = { base_url: server.url, name: 'm', api_key_env: pasted };
     for (const env of [{}, { [pasted]: 'k' }]) {
       const { message } = await fault(chooseModel(settings, env));
@@ -107,8 +97,7 @@ describe('an endpoint', () => {
 
 describe('an address that only session.json names', () => {
   test('is asked without a key, and a refusal says why and what to do', async () => {
-    const server = await startOpenAI([{ text: 'no key needed' }, { status: 401, text: 'who are you?' }]);
-    servers.push(server);
+    const server = await modelServer([{ text: 'no key needed' }, { status: 401, text: 'who are you?' }]);
     const model = chooseModel({ base_url: server.url, name: 'm', no_key: 'unnamed' }, { OPENAI_API_KEY: 'k1' });
     expect((await ask(model, 'hello')).text).toBe('no key needed');
     const { kind, message } = await fault(model);

@@ -1,26 +1,15 @@
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { chooseModel } from '../../src/models/choose-model.ts';
 import { Config } from '../../src/protocol/settings/config.ts';
 import { resolveSettings } from '../../src/protocol/settings/effective-settings.ts';
-import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, fault } from './ask.ts';
-
-const servers: OpenAIServer[] = [];
-afterEach(async () => {
-  await Promise.all(servers.splice(0).map((server) => server.close()));
-});
-
-async function endpoint(script: ScriptEntry[] | ScriptEntry) {
-  const server = await startOpenAI(script);
-  servers.push(server);
-  return server;
-}
 
 const modelOf = (config: object, env = {}) =>
   chooseModel(resolveSettings({ workspace: Config.parse(config), env }).model, env);
 
 test('a name in `models` is that entry, with its endpoint, its id and its own key; any other is an id of the endpoint', async () => {
-  const [common, far] = [await endpoint({ text: 'common' }), await endpoint({ text: 'far' })];
+  const [common, far] = [await modelServer({ text: 'common' }), await modelServer({ text: 'far' })];
   const model = modelOf(
     {
       model: { base_url: common.url, name: 'big', api_key_env: 'K1' },
@@ -67,9 +56,9 @@ test.each([
   'a model that is %s is stood in for by the first of its list that answers, and the answer says so',
   async (why, answer) => {
     const [strong, broken, local] = [
-      await endpoint(answer),
-      await endpoint(refusal(500, 'x')),
-      await endpoint({ text: 'local' }),
+      await modelServer(answer),
+      await modelServer(refusal(500, 'x')),
+      await modelServer({ text: 'local' }),
     ];
     const models = { broken: { base_url: broken.url }, local: { base_url: local.url, name: 'qwen3' } };
     const fallback = { [why]: ['broken', 'local'] };
@@ -85,7 +74,7 @@ test.each([
 );
 
 test('nothing stands in for a cause that is not listed; if nobody answers, the fault is that of the model itself', async () => {
-  const [strong, local] = [await endpoint(refusal(400, 'not for you')), await endpoint(refusal(500, 'x'))];
+  const [strong, local] = [await modelServer(refusal(400, 'not for you')), await modelServer(refusal(500, 'x'))];
   const models = {
     local: { base_url: local.url, fallback: { down: ['strong'] } },
     strong: { base_url: strong.url, fallback: { down: ['local'] } },
@@ -99,7 +88,7 @@ test('nothing stands in for a cause that is not listed; if nobody answers, the f
 });
 
 test('models that stand in for each other are each asked once while all are down', async () => {
-  const [one, other] = [await endpoint(refusal(502, 'gone')), await endpoint(refusal(503, 'away'))];
+  const [one, other] = [await modelServer(refusal(502, 'gone')), await modelServer(refusal(503, 'away'))];
   const models = {
     one: { base_url: one.url, name: 'm', fallback: { down: ['other'] } },
     other: { base_url: other.url, name: 'm', fallback: { down: ['one'] } },
@@ -118,7 +107,7 @@ test('the price of a model with stand-ins is the highest of them, so that a budg
 });
 
 test('a session that names an unknown stand-in is told so', async () => {
-  const strong = await endpoint(refusal(502, 'gone'));
+  const strong = await modelServer(refusal(502, 'gone'));
   const { model: settings } = resolveSettings({
     workspace: { model: { base_url: strong.url, name: 'm' } },
     session: { model: { fallback: { down: ['nobody'] } } },

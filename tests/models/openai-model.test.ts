@@ -1,18 +1,13 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { countTokens } from '../../src/engine/ports/session-ports.ts';
 import type { EndpointSettings } from '../../src/models/endpoint/endpoint-client.ts';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
-import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import type { ScriptEntry } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, assistantMessage, request, shell, tool, user } from './ask.ts';
 
-const servers: OpenAIServer[] = [];
-afterEach(async () => {
-  await Promise.all(servers.splice(0).map((server) => server.close()));
-});
-
 async function endpoint(script: ScriptEntry[] | ScriptEntry, more: Partial<EndpointSettings> = {}) {
-  const server = await startOpenAI(script);
-  servers.push(server);
+  const server = await modelServer(script);
   const settings = { baseUrl: server.url, apiKey: 'sk-test', name: 'gpt-test', timeoutMs: 10_000, ...more };
   return { server, model: openEndpointModel(settings) };
 }
@@ -104,8 +99,7 @@ describe('the request', () => {
   });
 
   test('an address with a query keeps it behind the path', async () => {
-    const server = await startOpenAI({ text: 'hi' });
-    servers.push(server);
+    const server = await modelServer({ text: 'hi' });
     const baseUrl = `${server.url.replace(/v1$/, 'openai/deployments/gpt')}?api-version=2024-10-21`;
     await ask(openEndpointModel({ baseUrl, apiKey: 'k', name: 'm', timeoutMs: 5000 }), 'hello');
     expect(server.requests[0]?.path).toBe('/openai/deployments/gpt/chat/completions?api-version=2024-10-21');

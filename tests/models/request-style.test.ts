@@ -1,17 +1,12 @@
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { ChatMessage } from '../../src/engine/ports/session-ports.ts';
 import { openEndpointModel } from '../../src/models/endpoint/openai-endpoint.ts';
-import { type OpenAIServer, type ScriptEntry, startOpenAI } from '../support/openai-server.ts';
+import type { OpenAIServer, ScriptEntry } from '../support/openai-server.ts';
+import { modelServer } from '../support/temporary.ts';
 import { ask, fault, tool, user } from './ask.ts';
 
-const servers: OpenAIServer[] = [];
-afterEach(async () => {
-  await Promise.all(servers.splice(0).map((server) => server.close()));
-});
-
 async function endpoint(script: ScriptEntry[] | ScriptEntry) {
-  const server = await startOpenAI(script);
-  servers.push(server);
+  const server = await modelServer(script);
   const model = openEndpointModel({ baseUrl: server.url, apiKey: undefined, name: 'm', timeoutMs: 10_000 });
   return { server, model };
 }

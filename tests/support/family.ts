@@ -1,3 +1,4 @@
+import { expect, onTestFinished } from 'vitest';
 import { reduceEvent } from '../../src/core/reducers/reduce-event.ts';
 import { emptySession, type Session } from '../../src/core/session/session-state.ts';
 import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
@@ -28,6 +29,7 @@ export type FamilyOptions = {
 export type Family = {
   /** Every model call that was answered, by its session. */
   asked: string[];
+  /** What failed in a session; it fails the test. */
   faults: unknown[];
   /** What the daemon logged as an error. */
   errors: string[];
@@ -74,6 +76,7 @@ export function family({ script, config, answerMs = 0, permit, cuts = [] }: Fami
   const parents = new Map<string, string>();
   const asked: string[] = [];
   const faults: unknown[] = [];
+  onTestFinished(() => expect(faults).toEqual([]));
   const errors: string[] = [];
 
   const clock: SessionPorts['clock'] = {

@@ -1,3 +1,4 @@
+import { expect, onTestFinished } from 'vitest';
 import type { PreviousFailure } from '../../src/engine/loop/recovery.ts';
 import { openSessionWorker, type SessionWorker } from '../../src/engine/loop/worker.ts';
 import type { DiskCapacity, ModelAnswer, ModelRequest, SessionPorts } from '../../src/engine/ports/session-ports.ts';
@@ -33,7 +34,9 @@ export type Rig = {
   /** What child sessions were sent; a test answers for them. */
   children: MemoryChildren['hands'];
   worker: SessionWorker;
+  /** What failed in the session. Whatever is left of it at the end fails the test: one that expects it takes it. */
   faults: unknown[];
+  takeFaults(): unknown[];
   /** What was logged: level and text. */
   logged: Array<[string, string]>;
   /** What each of these lines is about. */
@@ -53,6 +56,8 @@ export type Rig = {
   room: DiskCapacity;
   /** Lets a blocked model call or tool go on. */
   release(): void;
+  /** The same, and lets everything settle. */
+  letGo(): Promise<void>;
   plan(): Plan | undefined;
   archived(): string[];
   reply(name: string): string | undefined;
@@ -107,18 +112,19 @@ export async function rig(options: RigOptions): Promise<Rig> {
   const toolRuns: Rig['toolRuns'] = [];
   const resumed: Rig['resumed'] = [];
   const faults: unknown[] = [];
+  onTestFinished(() => expect(faults).toEqual([]));
   const logged: Rig['logged'] = [];
   const subjects: unknown[] = [];
   const troubles: unknown[] = [];
   /** Daemons that were lost while nothing else was at work: a rig has one session. */
   let lost = 0;
-  let letGo: Array<() => void> = [];
+  let held: Array<() => void> = [];
   const children = memoryChildren();
   const rules = () => options.rules?.() ?? resolveRules(options.config);
 
   const holdUntilReleased = (signal: AbortSignal) =>
     new Promise<void>((resolve, reject) => {
-      letGo.push(resolve);
+      held.push(resolve);
       signal.addEventListener('abort', () => reject(signal.reason));
     });
 
@@ -216,6 +222,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     resumed,
     children: children.hands,
     faults,
+    takeFaults: () => faults.splice(0),
     logged,
     subjects,
     troubles,
@@ -248,9 +255,13 @@ export async function rig(options: RigOptions): Promise<Rig> {
       await self.settle();
     },
     release() {
-      const waiting = letGo;
-      letGo = [];
+      const waiting = held;
+      held = [];
       for (const go of waiting) go();
+    },
+    async letGo() {
+      self.release();
+      await self.settle();
     },
     plan: () => JSON.parse(store.hands.planText() ?? 'null') ?? undefined,
     archived: () => [...store.hands.plans().keys()],
@@ -266,7 +277,7 @@ export async function rig(options: RigOptions): Promise<Rig> {
     },
     kill() {
       timers = [];
-      letGo = [];
+      held = [];
     },
   };
   worker = await open(options.last);

@@ -226,7 +226,6 @@ describe('/run', () => {
       REPORT.replace('---\n1.', 'mode: linear\nlimits: {iterations: 30}\ngoal: A report on {{city}}\n---\n1.'),
     );
     await send(on, '1.md', '/run report city="New York"');
-    expect(on.faults).toEqual([]);
     expect(on.plan()).toMatchObject({
       goal: 'A report on New York',
       mode: 'linear',
@@ -274,7 +273,6 @@ describe('/run', () => {
     }
     expect(on.plan()).toBeUndefined();
     expect(on.requests).toEqual([]);
-    expect(on.faults).toEqual([]);
     expect(templateUsage(template(REPORT))).toBe('/run t city=… [weeks=1]');
   });
 
@@ -301,8 +299,7 @@ describe('/run', () => {
     await send(on, '3.md', '/run nope');
     expect(on.reply('3.md')).toContain('status: rejected');
     expect(on.reply('2.md')).toBeUndefined();
-    on.release();
-    await on.settle();
+    await on.letGo();
     await on.settle();
     expect(on.reply('1.md')).toContain('status: paused');
     expect(on.reply('2.md')).toContain('written');

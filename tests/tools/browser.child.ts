@@ -1,4 +1,4 @@
-import { openBrowsers } from '../../src/tools/index.ts';
+import { openBrowsers } from '../../src/tools/handover/browsers.ts';
 
 /** Stands for a daemon that is killed: opens a page in a profile, says so, and runs forever. */
 const [folder = '', url = ''] = process.argv.slice(2);

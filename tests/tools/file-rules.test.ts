@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { PermissionRule, Permissions } from '../../src/protocol/settings/permissions.ts';
 import { TOOL_NAMES } from '../../src/protocol/tool-calls/tool-names.ts';
-import { builtinTools, openBrowsers, openJobStore, type Tool } from '../../src/tools/index.ts';
+import { openBrowsers } from '../../src/tools/handover/browsers.ts';
+import { builtinTools, openJobStore, type Tool } from '../../src/tools/index.ts';
 import { setup } from './tool-setup.ts';
 
 const KEPT = 'secret/kept.txt';

@@ -52,6 +52,7 @@ webTest(
       expect.stringMatching(/^running \$ sleep 9 .*\d/),
       'You: waits in the inboxx',
     ]);
+    expect(await log.getByRole('article', { name: /^(?:You|The agent), .*\d:\d\d/ }).count()).toBe(3);
     for (const name of ['edit sum.md', 'ask In', 'sleep 9']) await log.locator('summary', { hasText: name }).click();
     expect(await log.locator('.patch').allInnerTexts()).toEqual(['- nothing\n+ something']);
     expect(await log.getByRole('link', { name: 'sum.md' }).getAttribute('href')).toBe('#/s/demo/files/sum.md');

@@ -15,7 +15,9 @@ const webTest = useBrowser();
 const TOUCH = `(async () => {
   const opened = [];
   self.clients.openWindow = async (url) => void opened.push(url);
-  const [notification] = await registration.getNotifications();
+  // One that another takes the place of is gone for a moment.
+  const shown = async () => (await registration.getNotifications())[0] ?? new Promise((done) => setTimeout(() => done(shown()), 50));
+  const notification = await shown();
   const click = new NotificationEvent('notificationclick', { notification });
   const ended = new Promise((done) => { click.waitUntil = (end) => done(end.catch(() => undefined)); });
   self.dispatchEvent(click);

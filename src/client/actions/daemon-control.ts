@@ -4,8 +4,8 @@ import { hostname } from 'node:os';
 import { formatLocalTime } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import { StartedWith } from '../../protocol/workspace/daemon-files.ts';
+import { replaceFile } from '../../store/fs/durable-write.ts';
 import { readJsonFile } from '../../store/fs/file-reads.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import {

@@ -7,7 +7,7 @@ import { readableName } from '../../protocol/workspace/session-names.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { PlanConflict } from '../sessions/client-errors.ts';
 import { followEvents } from '../sessions/follow-log.ts';
-import { readSession } from '../sessions/session-folders.ts';
+import { type NamedSession, readSession } from '../sessions/session-folders.ts';
 import { dropFormatted, formatMessageFile } from './messaging.ts';
 
 /** How long a running daemon may take to carry out an edit before it is reported as waiting, in ms. */
@@ -29,7 +29,7 @@ export type PlanEditResult =
  * `PlanConflict` if it is refused. `id`: of the file, unique; `isServed`: whether a daemon runs.
  */
 export async function orderPlanEdit(
-  paths: SessionPaths & { name: string },
+  paths: NamedSession,
   { edit, ...sender }: OutgoingEdit,
   { id, isServed }: { id: string; isServed: () => boolean },
 ): Promise<PlanEditResult> {

@@ -5,10 +5,8 @@ import { sha256 } from '../../base/sha256.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { SessionPaths } from '../../store/layout/layout.ts';
 import { MessageConflict } from '../sessions/client-errors.ts';
-import { readSession, readUnlessMentioned } from '../sessions/session-folders.ts';
+import { type NamedSession, readSession, readUnlessMentioned } from '../sessions/session-folders.ts';
 import { dropFormatted, formatMessageFile, messageFileName, type OutgoingMessage } from './messaging.ts';
-
-type NamedSession = SessionPaths & { name: string };
 
 /**
  * Drops a message under the id its sender chose, unless it was sent before: then nothing is left to do. Returns the

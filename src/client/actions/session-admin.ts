@@ -15,9 +15,8 @@ import type { McpServers } from '../../protocol/settings/mcp-config.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readEventLog } from '../../store/event-log/log-reader.ts';
 import { assertEndIsThere } from '../../store/event-log/lost-end.ts';
-import { ensureFolder } from '../../store/fs/durable-write.ts';
+import { ensureFolder, replaceFile } from '../../store/fs/durable-write.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
 import { CorruptLogError, ifExists } from '../../store/fs/store-errors.ts';
 import { parentSessionOf, type SessionPaths, sessionPaths, type WorkspacePaths } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
@@ -32,9 +31,7 @@ import { planFileProblem } from '../inspect/session-details.ts';
 import { countWaitingMessages } from '../inspect/session-overview.ts';
 import { commandLine, DaemonState } from '../sessions/client-errors.ts';
 import { replayLog } from '../sessions/replay.ts';
-import { readSession, type SessionFolders } from '../sessions/session-folders.ts';
-
-type KnownSession = ReturnType<SessionFolders['get']>;
+import { type KnownSession, type NamedSession, readSession, type SessionFolders } from '../sessions/session-folders.ts';
 
 /** Another sender may create the same session at the same moment: then it exists, which is all that is needed. */
 export async function createSession(workspace: Workspace, session: string): Promise<void> {
@@ -152,7 +149,7 @@ export type RebuiltFile = { path: string; is: 'written' | 'removed' | 'unchanged
  * is in progress, and says whether it is `alone`: a daemon may still have the session open.
  */
 export async function rebuildFiles(
-  paths: SessionPaths & { name: string },
+  paths: NamedSession,
   { alone = true }: { alone?: boolean } = {},
 ): Promise<RebuiltFile[]> {
   for (const folder of foldersOfSession(paths.folder)) ensureFolder(folder);

@@ -1,12 +1,13 @@
 import * as fs from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { isRecord } from '../../base/collections.ts';
 import { parseJsonOrWhy } from '../../base/json.ts';
 import { UserError } from '../../base/user-error.ts';
 import { resolveSettings } from '../../protocol/settings/effective-settings.ts';
 import { maskKeys } from '../../protocol/settings/env-variable.ts';
 import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
+import { replaceFile } from '../../store/fs/durable-write.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
 import { wrapDiskErrors } from '../../store/fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../../store/layout/layout.ts';
 import { type CheckedSettings, checkConfig, checkSettings } from '../../store/settings/settings-check.ts';
@@ -140,12 +141,9 @@ type JsonObject = Record<string, unknown>;
 function parseSettings({ label }: SettingsFile, text = '{}'): JsonObject {
   const parsed = parseJsonOrWhy(text);
   if (!parsed.ok) throw new UserError(`${label} is not JSON: ${parsed.why}.`);
-  if (!isObject(parsed.value)) throw new UserError(`${label}: expected an object.`);
+  if (!isRecord(parsed.value)) throw new UserError(`${label}: expected an object.`);
   return parsed.value;
 }
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function splitKey(key: string): string[] {
   const path = key.split('.');
@@ -201,7 +199,7 @@ export function reportSettings(paths: WorkspacePaths, session: SessionPaths | un
   const workspace = readChecked(file, () => checkConfig(text, file));
   const own =
     session && readChecked('session.json', () => checkSettings(readTextFile(session.settings), 'session.json'));
-  const all = [...(own ? [own] : []), workspace, { from: 'default', value: DEFAULTS, fault: null }];
+  const all = [...(own ? [own] : []), workspace, { from: 'default', value: defaultSettings(), fault: null }];
   const faults = all.flatMap(({ fault }) => fault ?? []);
   const layers = all
     .slice(0, faults.length > 0 ? all.findIndex(({ fault }) => fault !== null) : all.length)
@@ -230,7 +228,7 @@ function readChecked<T extends object>(from: string, check: () => CheckedSetting
 }
 
 /** The defaults, for keys that no file sets. */
-const DEFAULTS = (() => {
+function defaultSettings(): object {
   const { rules, sandbox, permissions, retention, checkpoints } = resolveSettings({});
   const { exclude, keep, maxFiles, maxFileBytes, maxBytes, maxWorkspaceBytes } = checkpoints;
   const megabytes = (bytes: number) => bytes / (1024 * 1024);
@@ -245,15 +243,14 @@ const DEFAULTS = (() => {
       max_workspace_mb: megabytes(maxWorkspaceBytes),
     },
   };
-})();
+}
 
 /** Values by their path; a list is one value. Without the keys for notes and editors. */
 function leavesOf(value: object, above = ''): Map<string, unknown> {
   const leaves = Object.entries(value).flatMap(([key, one]): Array<[string, unknown]> => {
     if (one === undefined || (above === '' && NOT_SETTINGS.has(key))) return [];
     const name = above === '' ? key : `${above}.${key}`;
-    const isObject = typeof one === 'object' && one !== null && !Array.isArray(one);
-    return isObject ? [...leavesOf(one, name)] : [[name, one]];
+    return isRecord(one) ? [...leavesOf(one, name)] : [[name, one]];
   });
   return new Map(leaves);
 }

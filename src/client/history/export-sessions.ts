@@ -17,9 +17,7 @@ import { openSegments } from '../../store/event-log/segments.ts';
 import { ensureFolder } from '../../store/fs/durable-write.ts';
 import { listNames, readFileBytes, statIfExists } from '../../store/fs/file-reads.ts';
 import { replayLog } from '../sessions/replay.ts';
-import type { SessionFolders } from '../sessions/session-folders.ts';
-
-type KnownSession = ReturnType<SessionFolders['get']>;
+import type { KnownSession } from '../sessions/session-folders.ts';
 
 /** One entry of the tar, and where its bytes are: a file that no longer changes, or a part of an open one. */
 type Entry = ExportedFile & { source?: { path: string } | { bytes: Buffer } };

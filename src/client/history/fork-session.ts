@@ -9,17 +9,15 @@ import { listCheckpoints, readManifest } from '../../store/checkpoints/manifest-
 import { restoreWork } from '../../store/checkpoints/restore-work.ts';
 import { wayTo } from '../../store/checkpoints/scan-work.ts';
 import { emptyState } from '../../store/checkpoints/work-state.ts';
-import { ensureFolder, syncFile, syncFolder } from '../../store/fs/durable-write.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
+import { ensureFolder, replaceFile, syncFile, syncFolder } from '../../store/fs/durable-write.ts';
 import { parentSessionOf, type SessionPaths, sessionPaths } from '../../store/layout/layout.ts';
 import { appendToCopiedLog, copyEventLog } from '../../store/session/copied-log.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';
 import { rebuildFiles } from '../actions/session-admin.ts';
 import { NotInPlan } from '../sessions/client-errors.ts';
 import { replayLog } from '../sessions/replay.ts';
-import type { SessionFolders } from '../sessions/session-folders.ts';
+import type { KnownSession, NamedSession } from '../sessions/session-folders.ts';
 
-type KnownSession = ReturnType<SessionFolders['get']>;
 type Saved = EventOf<'work.saved'> & { checkpoint: number };
 
 /**
@@ -54,7 +52,7 @@ export async function forkSession(
  * not published again, now or by `rebuild`.
  */
 export async function sealCopy(
-  paths: SessionPaths & { name: string },
+  paths: NamedSession,
   origin: Pick<EventOf<'session.forked'>, 'from' | 'how' | 'checkpoint'>,
 ): Promise<void> {
   let epoch = 0;

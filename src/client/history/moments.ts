@@ -6,7 +6,7 @@ import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import type { Workspace } from '../../store/workspace/workspace.ts';
 import type { ConversationOptions, SessionUpdate, StreamOptions, StreamUpdate } from '../inspect/stream-session.ts';
 import type { FollowOptions, LogLine } from '../sessions/follow-log.ts';
-import { readSession, type SessionFolders } from '../sessions/session-folders.ts';
+import { type KnownSession, readSession, type SessionFolders } from '../sessions/session-folders.ts';
 import type { ImportedSession } from './import-sessions.ts';
 import type { CheckpointFiles, RestorePreview, WorkDiff } from './work-history.ts';
 
@@ -107,8 +107,6 @@ function checkpointReaders(workspace: WorkspacePaths, folders: SessionFolders): 
     previewRestore: async (key, moment, paths) => (await module()).previewRestore(await place(key), moment, paths),
   };
 }
-
-type KnownSession = ReturnType<SessionFolders['get']>;
 
 export async function* streamEvents(session: KnownSession, options: FollowOptions): AsyncGenerator<LogLine> {
   yield* (await import('../sessions/follow-log.ts')).followEvents(session, options);

@@ -7,16 +7,13 @@ import { commandInfo } from '../../core/messages/message-table.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { readableName } from '../../protocol/workspace/session-names.ts';
 import { readTextFile } from '../../store/fs/file-reads.ts';
-import type { SessionPaths } from '../../store/layout/layout.ts';
 import { listApprovalIds } from '../../store/session/approval-files.ts';
 import { NoSuchApproval, NoSuchSession } from '../sessions/client-errors.ts';
-import { readSession } from '../sessions/session-folders.ts';
+import { type NamedSession, readSession } from '../sessions/session-folders.ts';
 
 /** How long an answer waits until the run that asks is idle, and how often it looks, in ms. */
 const IDLE_WAIT_MS = 2000;
 const IDLE_RETRY_MS = 20;
-
-type NamedSession = SessionPaths & { name: string };
 
 /** A call that waits for a person: what they decide on has its invisible characters escaped. */
 export type ApprovalRequest = {

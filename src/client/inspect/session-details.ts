@@ -19,7 +19,7 @@ import {
   readWaitingMessages,
   type WaitingMessage,
 } from '../sessions/inbox-details.ts';
-import { folderProblem, readSession } from '../sessions/session-folders.ts';
+import { folderProblem, type NamedSession, readSession } from '../sessions/session-folders.ts';
 import { type ApprovalRequest, approvalRequestOf } from './approval-requests.ts';
 import {
   checkSessionSettings,
@@ -30,8 +30,6 @@ import {
   type SessionOverview,
   whyUnserved,
 } from './session-overview.ts';
-
-type NamedSession = SessionPaths & { name: string };
 
 /** All details of one session. */
 export type SessionDetails = {

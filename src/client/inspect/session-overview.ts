@@ -25,9 +25,7 @@ import {
 } from '../../store/layout/layout.ts';
 import { readPlanContent } from '../../store/plan/plan-content.ts';
 import { readRunningOwner } from '../../store/workspace/owner-file.ts';
-import { folderProblem, readSession, type SessionFolders } from '../sessions/session-folders.ts';
-
-type NamedSession = SessionPaths & { name: string };
+import { folderProblem, type NamedSession, readSession, type SessionFolders } from '../sessions/session-folders.ts';
 
 /** One session in a list. */
 export type SessionOverview = {

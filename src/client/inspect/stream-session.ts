@@ -8,7 +8,7 @@ import type { SessionPaths } from '../../store/layout/layout.ts';
 import { countRemovedEvents } from '../../store/session/retention.ts';
 import { followEvents, openLiveTail, openLogTail, wasWrittenBefore, watchFolders } from '../sessions/follow-log.ts';
 import { sessionBeforeOldest } from '../sessions/replay.ts';
-import { readSession } from '../sessions/session-folders.ts';
+import { type NamedSession, readSession } from '../sessions/session-folders.ts';
 import { type ConversationItem, openConversation, type ShownEvent } from './conversation.ts';
 
 export type StreamOptions = {
@@ -41,7 +41,7 @@ export type StreamUpdate =
  * reader has not requested yet.
  */
 export async function* streamSession(
-  paths: SessionPaths & { name: string },
+  paths: NamedSession,
   { before, heartbeatMs = Number.POSITIVE_INFINITY, signal, ...start }: StreamOptions,
 ): AsyncGenerator<StreamUpdate> {
   const after = seqBefore(paths, before, start);
@@ -119,7 +119,7 @@ export type ConversationOptions = {
  * without an event; what has happened so far, if wanted, comes before it.
  */
 export async function* watchSession(
-  paths: SessionPaths & { name: string },
+  paths: NamedSession,
   { fromStart = false, signal }: ConversationOptions = {},
 ): AsyncGenerator<SessionUpdate> {
   let session = fromStart ? emptySession(paths.name) : await readSession(paths);
@@ -152,7 +152,7 @@ function seqBefore(paths: SessionPaths, before: number | undefined, { after = 0,
 }
 
 /** Whether the current text may belong to a call in flight; for a call that is over, the event has the text. */
-async function isInCall(paths: SessionPaths & { name: string }): Promise<boolean> {
+async function isInCall(paths: NamedSession): Promise<boolean> {
   const { run, at } = await readSession(paths);
   return run !== null && !wasWrittenBefore(paths.live, at);
 }

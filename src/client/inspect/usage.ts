@@ -39,14 +39,7 @@ async function readSessionUsage(
         if ((event.type !== 'model.answered' && event.type !== 'message.interpreted') || !event.usage) return;
         const day = dayOf(event.at);
         const { tokens, cost, cached = 0, estimated } = event.usage;
-        const call = {
-          calls: 1,
-          tokens,
-          ...(estimated && { estimated }),
-          cached,
-          cost: cost ?? 0,
-          unpriced: cost === null ? 1 : 0,
-        };
+        const call = { calls: 1, tokens, estimated, cached, cost: cost ?? 0, unpriced: cost === null ? 1 : 0 };
         days.set(day, { day, ...sumUsage([days.get(day) ?? NO_USAGE, call]) });
       },
       'oldest',

@@ -13,9 +13,8 @@ import {
   type PairingCode,
   PairingCodes,
 } from '../../protocol/settings/channels.ts';
-import { ensureFolderDurably } from '../../store/fs/durable-write.ts';
+import { ensureFolderDurably, replaceFile } from '../../store/fs/durable-write.ts';
 import { listNames, readJsonFile } from '../../store/fs/file-reads.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
 import { currentProcess, isProcessAlive, openLockFile, tryLockFile } from '../../store/workspace/owner-file.ts';
 

@@ -20,41 +20,20 @@ export class NoSuchSession extends NotFound {
         ? ''
         : ` Did you mean ${JSON.stringify(near)}?`;
     super(`No session ${JSON.stringify(name)}.${meant} Known: ${firstFew(known).join(', ') || 'none yet'}.`);
-    this.name = 'NoSuchSession';
   }
 }
 
 /** Not possible in the daemon's current state: running, stopped, or working in that session. */
-export class DaemonState extends UserError {
-  constructor(message: string) {
-    super(message);
-    this.name = 'DaemonState';
-  }
-}
+export class DaemonState extends UserError {}
 
 /** The reply did not arrive in time. It may still come. */
-export class WaitedTooLong extends UserError {
-  constructor(message: string) {
-    super(message);
-    this.name = 'WaitedTooLong';
-  }
-}
+export class WaitedTooLong extends UserError {}
 
 /** None of the waiting calls matches, or more than one does. */
-export class NoSuchApproval extends NotFound {
-  constructor(message: string) {
-    super(message);
-    this.name = 'NoSuchApproval';
-  }
-}
+export class NoSuchApproval extends NotFound {}
 
 /** A message with this id was sent before, with other content. */
-export class MessageConflict extends UserError {
-  constructor(message: string) {
-    super(message);
-    this.name = 'MessageConflict';
-  }
-}
+export class MessageConflict extends UserError {}
 
 /** An edit of a plan was refused. */
 export class PlanConflict extends UserError {
@@ -62,26 +41,15 @@ export class PlanConflict extends UserError {
 
   constructor(message: string, why: EditRefusal) {
     super(message);
-    this.name = 'PlanConflict';
     this.why = why;
   }
 }
 
 /** There is no such file or folder in the session, or the path leads through a link. */
-export class NoSuchFile extends NotFound {
-  constructor(message: string) {
-    super(message);
-    this.name = 'NoSuchFile';
-  }
-}
+export class NoSuchFile extends NotFound {}
 
 /** The plan has no such step or revision. */
-export class NotInPlan extends NotFound {
-  constructor(message: string) {
-    super(message);
-    this.name = 'NotInPlan';
-  }
-}
+export class NotInPlan extends NotFound {}
 
 /** There is no schedule of this name. */
 export class NoSuchSchedule extends NotFound {
@@ -91,7 +59,6 @@ export class NoSuchSchedule extends NotFound {
     super(
       `There is no schedule ${JSON.stringify(name)}.${meant} Schedules: ${firstFew(names).join(', ') || 'none yet; see: agentctl schedule --help'}.`,
     );
-    this.name = 'NoSuchSchedule';
   }
 }
 
@@ -99,7 +66,6 @@ export class NoSuchSchedule extends NotFound {
 export class FileTooLarge extends UserError {
   constructor(most: number) {
     super(`The file has more than ${most} bytes. Put it into work/ of the session yourself, or split it.`);
-    this.name = 'FileTooLarge';
   }
 }
 

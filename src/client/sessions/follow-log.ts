@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { StringDecoder } from 'node:string_decoder';
 import type { Event } from '../../protocol/session/event.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
-import { crcOfLine } from '../../store/event-log/log-lines.ts';
+import { crcOfLine, readBytes } from '../../store/event-log/log-lines.ts';
 import { hasPosition, readStartFor, streamEventLog } from '../../store/event-log/log-reader.ts';
 import { openForReading } from '../../store/fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../../store/fs/store-errors.ts';
@@ -149,7 +149,7 @@ export function openLiveTail(path: string): LiveTail {
         head = NOTHING;
         decoder = undefined;
       }
-      const bytes = readBytes(fd, offset, size - offset);
+      const bytes = readBytes(fd, offset, size);
       if (head.length < HEAD_BYTES) head = Buffer.concat([head, bytes.subarray(0, HEAD_BYTES - head.length)]);
       offset += bytes.length;
       decoder ??= new StringDecoder();
@@ -165,11 +165,6 @@ export function openLiveTail(path: string): LiveTail {
       offset = 0;
     },
   };
-}
-
-function readBytes(fd: number, offset: number, length: number): Buffer {
-  const bytes = Buffer.alloc(length);
-  return bytes.subarray(0, fs.readSync(fd, bytes, 0, length, offset));
 }
 
 function openIfThere(path: string): number | undefined {

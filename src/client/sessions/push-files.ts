@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { sha256 } from '../../base/sha256.ts';
 import { UserError } from '../../base/user-error.ts';
 import { NoticeFile, PushFile, PushKeyFile, type PushSubscription } from '../../protocol/session/notice-file.ts';
-import { ensureFolderDurably } from '../../store/fs/durable-write.ts';
+import { ensureFolderDurably, replaceFile } from '../../store/fs/durable-write.ts';
 import { listNames, readJsonFile } from '../../store/fs/file-reads.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
 import type { WorkspacePaths } from '../../store/layout/layout.ts';
 
 const KEYS = 'keys.json';

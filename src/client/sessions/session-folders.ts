@@ -30,7 +30,7 @@ export type SessionFolders = {
   /** The folder of a key; if there is none, the one it would get. */
   folderName(key: string): string;
   /** Paths of an existing session. Throws `NoSuchSession`. */
-  get(key: string): SessionPaths & { name: string; known: KnownStates };
+  get(key: string): KnownSession;
   /** Paths of its topmost parent, whose `work/` and settings its child sessions use. Throws `NoSuchSession`. */
   rootOf(key: string): SessionPaths;
 };
@@ -105,7 +105,9 @@ const MAX_KNOWN = 16;
 /** With more bytes than this, reading the snapshot is faster. */
 const MAX_APPENDED = 256 * 1024;
 
-type NamedSession = SessionPaths & { name: string; known?: KnownStates };
+/** The paths of a session and its name. */
+export type NamedSession = SessionPaths & { name: string; known?: KnownStates };
+export type KnownSession = NamedSession & { known: KnownStates };
 
 /**
  * A session's state, from its snapshot and the events after it; without a snapshot the whole event log is read: a

@@ -18,9 +18,7 @@ import { readRunningOwner } from '../../store/workspace/owner-file.ts';
 import { wakeDaemon } from '../actions/plan-working-copy.ts';
 import { readServing, whyUnserved } from '../inspect/session-overview.ts';
 import { sessionBeforeOldest } from '../sessions/replay.ts';
-import type { SessionFolders } from '../sessions/session-folders.ts';
-
-type KnownSession = ReturnType<SessionFolders['get']>;
+import type { KnownSession } from '../sessions/session-folders.ts';
 
 /**
  * What a repair of an event log would do. `after`, `at`: the last event that is left; 0 and null if none is. `dropped`:

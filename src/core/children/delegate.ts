@@ -204,6 +204,7 @@ function completedByChild(step: Step, { name, reply }: ChildSession): EventBody 
     evidence: `${name} answered`,
     result: truncate(reply?.text.trim() ?? '', 2000),
     attachments: [...(reply?.attachments ?? [])],
+    ...(reply?.proof && { proof: reply.proof }),
   });
 }
 

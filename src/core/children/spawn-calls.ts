@@ -32,13 +32,8 @@ export function decideSpawnCalls(session: Session, plan: Plan, rules: Rules): De
 
 /** Starts the call and the step it asks for; an invalid call is answered with the reason. */
 function beginSpawnEvents(session: Session, plan: Plan, { agents }: Rules, call: TurnCall): EventBody[] {
-  const started: EventBody = {
-    type: 'tool.started',
-    call: call.key,
-    name: call.name,
-    args: call.args,
-    replay: 'safe',
-  };
+  const { name, args } = call;
+  const started: EventBody = { type: 'tool.started', call: call.key, name, args, replay: 'safe' };
   const refused = (text: string): EventBody[] => [
     started,
     { type: 'tool.finished', call: call.key, ok: false, output: { text }, ms: 0 },

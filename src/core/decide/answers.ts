@@ -21,6 +21,7 @@ import type { Message } from '../session/session-messages.ts';
 import { planLeftPaused } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { answerRestoreCommand, lastClosedStep, restoreOutcome } from './checkpoint-decisions.ts';
+import { childFacts } from './close-run.ts';
 import { answerBrowserCommand, askMeaning, holdAndAsk } from './human-in-the-loop.ts';
 
 type Action = (session: Session, message: Message, rules: Rules) => EventBody[];
@@ -214,8 +215,8 @@ function reportLastRun(session: Session, message: Message, rules: Rules): EventB
     const text = REPLY_WORDING[language].nothingToContinue;
     return replyEvent(session, message.id, { status: 'failed', reason: RUN_END.stateLost, text }, language);
   }
-  const { status, reason, text, files = [], exitStatus } = runEnd;
-  const facts = { status, reason, text, attachments: [...files], ...(exitStatus !== null && { exit: exitStatus }) };
+  const { status, reason, text, files = [] } = runEnd;
+  const facts = { status, reason, text, attachments: [...files], ...childFacts(session, runEnd) };
   return replyEvent(session, message.id, facts, language);
 }
 

@@ -2,6 +2,7 @@ import { mapGet } from '../../base/collections.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import { RUN_END } from '../../protocol/session/reply.ts';
 import type { Rules } from '../../protocol/settings/effective-settings.ts';
+import { proofOfRun } from '../detect/step-claims.ts';
 import { findReplyAttachments, replyEvent } from '../messages/replies.ts';
 import { REPLY_WORDING } from '../messages/reply-wording.ts';
 import { currentPolicy } from '../modes/mode-choice.ts';
@@ -11,6 +12,7 @@ import { sessionAfter } from '../reducers/reduce-event.ts';
 import type { Decision } from '../runs/decision.ts';
 import { endRunEvents } from '../runs/end-run.ts';
 import { sessionDepth } from '../session/child-session.ts';
+import type { RunEnd } from '../session/run-state.ts';
 import { sessionLanguage } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { doubtQuestion } from './human-in-the-loop.ts';
@@ -89,7 +91,7 @@ export function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
           ...(session.question && { question: session.question }),
           attachments: [...(runEnd.files ?? [])],
           ...(session.approvals.open && { approval: session.approvals.open.id }),
-          ...(sessionDepth(session.name) > 0 && runEnd.exitStatus !== null && { exit: runEnd.exitStatus }),
+          ...childFacts(session, runEnd),
         },
         language,
       ),
@@ -104,6 +106,12 @@ export function owedReplyEvents(session: Session, rules: Rules): EventBody[] {
   const joined = session.unanswered.find((id) => !dealtWith.has(id));
   return joined !== undefined ? [joinedReply(session, joined, rules)] : [];
 }
+
+/** What a child session tells its parent of its run, beside the words. */
+export const childFacts = (session: Session, { exitStatus }: RunEnd): { exit?: number; proof?: string[] } =>
+  sessionDepth(session.name) === 0
+    ? {}
+    : { ...(exitStatus !== null && { exit: exitStatus }), proof: proofOfRun(session) };
 
 /** A child session replies once, when it is done: until then its parent keeps waiting. */
 const isWaitingSilently = ({ name, approvals }: Session): boolean => approvals.open !== null && sessionDepth(name) > 0;

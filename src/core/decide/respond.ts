@@ -9,7 +9,7 @@ import { withdrawQuestionEvents } from '../prompt/chat-messages.ts';
 import { namedShelvedPlan } from '../runs/run-lifecycle.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
-import { sessionStatus } from '../session/session-queries.ts';
+import { messageStanding } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { ACTIONS, changeRunEnd, endPlanEvent } from './answers.ts';
 import { answerApprovalEvents } from './approval-decisions.ts';
@@ -34,7 +34,7 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
   const settled = settleDoubt(session, message);
   if (settled.length > 0) return settled;
   const answered = answerApprovalEvents(session, message, kind.kind, rules);
-  const action = actionIn(kind.kind, sessionStatus(session));
+  const action = actionIn(kind.kind, messageStanding(session));
   const halting = answered ? [] : stopAbandonedChildren(session, message, action);
   if (halting.length > 0) return halting;
   return answered ?? ACTIONS[action](session, message, rules);
@@ -43,7 +43,7 @@ export function respondToMessage(session: Session, message: Message, rules: Rule
 /** A child session that is given a task drops the one it had stopped at, first: the message stays in the queue. */
 function endEarlierTask(session: Session): EventBody[] {
   const { plan, runEnd, approvals } = session;
-  const status = sessionStatus(session);
+  const status = messageStanding(session);
   if (approvals.open || (status !== 'paused' && status !== 'waiting')) return [];
   return [
     ...withdrawQuestionEvents(session, 'the task was given again'),

@@ -1,7 +1,7 @@
 import { type BracketTag, isAssertedTag } from '../text/bracket-tags.ts';
 import { contentWords } from '../text/content-words.ts';
 import { withoutLeadingMarks } from '../text/prose.ts';
-import { anyWordOf, readStepState } from '../text/step-words.ts';
+import { anyWordOf, readStepState, wordPattern } from '../text/step-words.ts';
 import { stepIndexByNumber, stepNumberAtStart } from './statements.ts';
 
 /** A tick next to the word is decoration; a cross or an hourglass is not. */
@@ -13,14 +13,13 @@ const DETAIL = /^\s?(?:[:：–—,，;；]|\s-\s|-\s)\s?(?=\S)|^\s?(?=[(（])/u
 /** What may follow the word without changing it: "Completed successfully", "完成了". */
 const EMPHASIS = /^(?:\s?(?:successfully|now|already|了|啦))?\s*$/iu;
 /** The step may follow the word: "Completed step 2", "完成第二步". */
-const STEP_AFTER = new RegExp(
-  `^\\s?(?:with\\s)?(?:第\\s?)?(?:${anyWordOf('step')}|第)[\\s_#]{0,3}(\\d{1,3}|[一二三四五六七八九十])\\s?步?$`,
-  'iu',
+const STEP_AFTER = wordPattern(
+  () => `^\\s?(?:with\\s)?(?:第\\s?)?(?:${anyWordOf('step')}|第)[\\s_#]{0,3}(\\d{1,3}|[一二三四五六七八九十])\\s?步?$`,
 );
 /** "Step 2: fetch the links - Done": the words of the step stand between its number and the state. */
-const LABELLED = new RegExp(
-  `^(?:第\\s?)?(?:${anyWordOf('step')}|第)[\\s_#]{0,3}(?:\\d{1,3}|[一二三四五六七八九十])\\s?步?\\s?[:：–—-][^:：–—]+?\\s?[:：–—-]\\s?(?=${anyWordOf('done')}$)`,
-  'iu',
+const LABELLED = wordPattern(
+  () =>
+    `^(?:第\\s?)?(?:${anyWordOf('step')}|第)[\\s_#]{0,3}(?:\\d{1,3}|[一二三四五六七八九十])\\s?步?\\s?[:：–—-][^:：–—]+?\\s?[:：–—-]\\s?(?=${anyWordOf('done')}$)`,
 );
 /** Text in the brackets that retracts the word: "[Done: not yet]", "[Done: 3/5]", "[Done: no]". */
 export const RETRACTION =
@@ -38,15 +37,15 @@ export interface DoneTag {
 export function parseDoneTag(inside: string): DoneTag | undefined {
   if (inside.length > MAX_TAG_LENGTH) return undefined;
   const bare = spelledApart(inside.replace(TICKS, ''));
-  const between = LABELLED.exec(bare)?.[0];
+  const between = LABELLED().exec(bare)?.[0];
   const found = readStepState(bare) ?? (between === undefined ? undefined : readStepState(bare.slice(between.length)));
   if (found?.state !== 'done') return undefined;
   const after = found.rest.replace(TICKS, '');
   const detail = DETAIL.exec(after)?.[0];
   const words = detail === undefined ? '' : after.slice(detail.length).trim();
   const label =
-    stepNumberAtStart(found.number ?? '') ?? stepNumberAtStart(between ?? STEP_AFTER.exec(after)?.[1] ?? '');
-  if (words === '' && !EMPHASIS.test(after) && !STEP_AFTER.test(after)) return undefined;
+    stepNumberAtStart(found.number ?? '') ?? stepNumberAtStart(between ?? STEP_AFTER().exec(after)?.[1] ?? '');
+  if (words === '' && !EMPHASIS.test(after) && !STEP_AFTER().test(after)) return undefined;
   const number = label ?? stepNumberAtStart(words);
   return { ...(number !== undefined && { number }), ...(words !== '' && { words }) };
 }

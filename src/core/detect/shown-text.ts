@@ -8,14 +8,13 @@ import {
   stepDeclarationOf,
 } from '../text/bracket-tags.ts';
 import { FencedCode, joinWords, PLACEHOLDER, withHiddenQuotes, withoutLeadingMarks } from '../text/prose.ts';
-import { anyWordOf } from '../text/step-words.ts';
+import { anyWordOf, wordPattern } from '../text/step-words.ts';
 import { parseDoneTag, RETRACTION, STEP_ID } from './done-markers.ts';
 import { parseStatusTag, statusOf } from './step-tags.ts';
 
 /** A tag that says no more than which step is meant: by its number or its id. */
-const STEP_REFERENCE = new RegExp(
-  `^(?:${anyWordOf('step')}?[\\s_#]{0,3}\\d{1,3}|第\\s?(?:\\d{1,3}|[一二三四五六七八九十])\\s?步)$`,
-  'iu',
+const STEP_REFERENCE = wordPattern(
+  () => `^(?:${anyWordOf('step')}?[\\s_#]{0,3}\\d{1,3}|第\\s?(?:\\d{1,3}|[一二三四五六七八九十])\\s?步)$`,
 );
 /** What is left of a line whose marker was all that it said: a bullet, a number, emphasis. */
 const SAYS_NOTHING = /^[^\p{L}\p{N}`]*(?:\d{1,4}[.)、])?[^\p{L}\p{N}`]*$/u;
@@ -176,7 +175,7 @@ function statusMarkerAt(tag: BracketTag, at: readonly number[]): Marker[] {
 
 const byPlace = (one: Marker, other: Marker): number => one.start - other.start;
 
-const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE.test(words) || STEP_ID.test(words);
+const isReference = (words = ''): boolean => words === '' || STEP_REFERENCE().test(words) || STEP_ID.test(words);
 
 /** What a line has before and after a tag, without the emphasis that encloses nothing else. */
 function cutTag(line: string, tag: Pick<BracketTag, 'start' | 'end'>): [string, string] {

@@ -1,6 +1,6 @@
 import { stepDeclarationOf } from '../text/bracket-tags.ts';
 import { linesOutsideCode, splitSentences, withoutInlineCode, withoutLeadingMarks } from '../text/prose.ts';
-import { anyWordOf } from '../text/step-words.ts';
+import { anyWordOf, wordPattern } from '../text/step-words.ts';
 
 /** The sentences of a turn, sorted by kind. Bullets, emphasis and a leading word of praise are removed. */
 export interface Statements {
@@ -114,7 +114,7 @@ const OWN_LABEL =
 /** How far before a number a word still belongs to it, in characters. */
 const WORDS_BEFORE_NUMBER = 60;
 const NUMERALS = '一二三四五六七八九十';
-const REPORTED_DONE = new RegExp(`✅|${anyWordOf('done', 'reported')}`, 'iu');
+const REPORTED_DONE = wordPattern(() => `✅|${anyWordOf('done', 'reported')}`);
 const NOT_YET = /\b(?:not|once|when|after|until|will|before|if)\b|n['’]t\b|未|没|沒|还|還|之后|之後|完成后|完成後|再/iu;
 
 const parseNumeral = (digits: string): number =>
@@ -151,18 +151,19 @@ export function reportsStepDone(sentence: string, isOwn: (number: number) => boo
   const hits = [...sentence.matchAll(NUMBERED_STEP)];
   return hits.some((hit, place) => {
     if (!isOwn(parseNumeral(hit[1] ?? hit[2] ?? ''))) return false;
-    if (place === 0 && REPORTED_DONE.test(sentence.slice(0, hit.index))) return true;
+    if (place === 0 && REPORTED_DONE().test(sentence.slice(0, hit.index))) return true;
     const end = (one: RegExpExecArray): number => one.index + one[0].length;
     const next = hits.slice(place + 1).find((one, ahead) => {
       const last = hits[place + ahead];
       return last !== undefined && !JOINING_WORD.test(sentence.slice(end(last), one.index));
     });
-    return REPORTED_DONE.test(sentence.slice(end(hit), next?.index));
+    return REPORTED_DONE().test(sentence.slice(end(hit), next?.index));
   });
 }
 
 /** Whether a sentence reports something as finished, without negating or promising it. */
-export const reportsCompletion = (sentence: string): boolean => REPORTED_DONE.test(sentence) && !NOT_YET.test(sentence);
+export const reportsCompletion = (sentence: string): boolean =>
+  REPORTED_DONE().test(sentence) && !NOT_YET.test(sentence);
 
 /**
  * Index of the step a number refers to. If the steps of a plan have numbers ("Task 5: …"), those count; otherwise the

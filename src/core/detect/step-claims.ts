@@ -169,6 +169,10 @@ export const proofOfStep = ({ stepHistory, turn }: Pick<Session, 'stepHistory' |
     ...(turn?.calls ?? []).flatMap((call) => (call.ok && call.proof) || []),
   ]);
 
+/** What a person can check of a run: of the steps it closed, and of the calls after them. */
+export const proofOfRun = (session: Session): string[] =>
+  proofOfTurns([...(session.plan?.steps ?? []).flatMap(({ proof }) => proof ?? []), ...proofOfStep(session)]);
+
 /** Files under `work/` that the file tools wrote in the current step, in order. */
 export function filesWrittenInStep({ stepHistory }: Session): string[] {
   return [...new Set(stepHistory.flatMap((trace) => trace.files))].slice(0, 50);

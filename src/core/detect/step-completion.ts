@@ -32,8 +32,6 @@ export interface StepTurn {
   readonly final?: boolean | undefined;
   /** A person wrote just before this turn. */
   readonly userTurn?: boolean | undefined;
-  /** Language of the conversation, if known. All rules apply in every language, so nothing depends on it. */
-  readonly language?: string | undefined;
   /** A marker has closed a step of this run before: signals in prose then need a wider margin. */
   readonly markersInRun?: boolean | undefined;
 }

@@ -1,6 +1,6 @@
 import type { Clause } from './clauses.ts';
 import { numberValue, type Token, tagsOf, tokenize } from './lexer.ts';
-import { type IntentLanguage, LEXICONS } from './lexicons.ts';
+import { type IntentLanguage, lexiconOf } from './lexicons.ts';
 
 /** What one clause does. `say`: it tells something; `order`: it asks for other work; `grant`: it gives an amount. */
 export type Act =
@@ -79,7 +79,7 @@ const CANCELS_STEP = /(?:^| )s(?:cancel|annul|отмен|取消|キャンセル|
 export function readClause(clause: Clause, language: IntentLanguage): ClauseAct {
   const tokens = tokenize(clause, language);
   const tags = tagsOf(tokens);
-  const { isUnspaced } = LEXICONS[language];
+  const { isUnspaced } = lexiconOf(language);
   const isQuestion = asksSomething(tags, clause, isUnspaced);
   const read = (act: Act, more: Partial<ClauseAct> = {}): ClauseAct => ({ act, clause, tags, ...more });
   if (/^[fj]*$/.test(tags)) return read('filler');
@@ -112,7 +112,7 @@ function readHalt(tags: string, tokens: readonly Token[], language: IntentLangua
   if (NEGATED_AFTER.has(language) && /^[^nN]*[swpc][foj]*[nN]/.test(tags))
     return /^[^nN]*c/.test(tags) ? 'dontGo' : 'dontStop';
   const mayGiveReason =
-    (!LEXICONS[language].isUnspaced || language === 'ko') && !tokens.some(({ text }) => text === 'para');
+    (!lexiconOf(language).isUnspaced || language === 'ko') && !tokens.some(({ text }) => text === 'para');
   const halts =
     HALT.test(tags) || HALT_SOME_TIME.test(tags) || HALT_UNTIL.test(tags) || (mayGiveReason && HALT_AND_WHY.test(tags));
   if (!halts) return undefined;

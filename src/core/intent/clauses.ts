@@ -44,14 +44,7 @@ export function clausesOf(text: string): Clause[] {
     const part = text.slice(start, end);
     const isAsked = /[?？]/.test(mark);
     if (part.trim() !== '')
-      clauses.push({
-        text: part,
-        start,
-        end,
-        isAsked,
-        isExclaimed: /[!！]/.test(mark),
-        isLabel: /[:：]/.test(mark),
-      });
+      clauses.push({ text: part, start, end, isAsked, isExclaimed: /[!！]/.test(mark), isLabel: /[:：]/.test(mark) });
   };
   for (const found of text.matchAll(BREAK)) {
     add(found.index, found[0]);

@@ -1,6 +1,6 @@
 import { type Act, type Amount, type ClauseAct, readClause } from './acts.ts';
 import { clausesOf, withoutQuotes } from './clauses.ts';
-import { foldWord, type IntentLanguage, LEXICONS } from './lexicons.ts';
+import { foldWord, type IntentLanguage, lexiconOf } from './lexicons.ts';
 
 type IntentKind = 'continue' | 'stop' | 'pause' | 'undo' | 'append' | 'correction' | 'command' | 'task';
 
@@ -79,7 +79,7 @@ function languagesOf(text: string): readonly IntentLanguage[] {
   if (/\p{Script=Cyrillic}/u.test(text)) return ['ru'];
   const words = foldWord(text).split(/[^\p{L}\p{N}]+/u);
   if (words.length <= FEW_WORDS) return LATIN;
-  return LATIN.filter((language) => language === 'en' || words.some((word) => LEXICONS[language].openers.has(word)));
+  return LATIN.filter((language) => language === 'en' || words.some((word) => lexiconOf(language).openers.has(word)));
 }
 
 const HALTS: ReadonlySet<Act> = new Set<Act>(['stop', 'pause', 'wait', 'dontGo']);

@@ -1,5 +1,5 @@
 import type { Clause } from './clauses.ts';
-import { foldWord, type IntentLanguage, LEXICONS, type Lexicon } from './lexicons.ts';
+import { foldWord, type IntentLanguage, type Lexicon, lexiconOf } from './lexicons.ts';
 import { WORD_CLASSES, type WordClass } from './word-classes.ts';
 
 /** A word or phrase of a clause. */
@@ -25,7 +25,7 @@ const EMOJI = /^(?:\p{Extended_Pictographic}|\p{RI})(?:\p{EMod}|\p{Extended_Pict
 
 /** The words of a clause in a language, each with what it can be. Total; takes time in proportion to the clause. */
 export function tokenize(clause: Clause, language: IntentLanguage): Token[] {
-  const lexicon = LEXICONS[language];
+  const lexicon = lexiconOf(language);
   return lexicon.isUnspaced ? unspacedTokens(clause, lexicon, language) : spacedTokens(clause, lexicon, language);
 }
 
@@ -45,13 +45,16 @@ const ELISION = /^(?:(?:c|n|d|l|t|s|j|m|qu|jusqu)['’])(?=\p{L})/iu;
 type Word = { text: string; end: number };
 
 function spacedTokens(clause: Clause, lexicon: Lexicon, language: IntentLanguage): Token[] {
-  const words = wordsOf(clause, language);
+  const words = wordsOf(clause, language).map((word) => ({
+    ...word,
+    text: rightSpelling(word.text, lexicon, language),
+  }));
   const tokens: Token[] = [];
   for (let at = 0; at < words.length; ) {
     const found = longestPhrase(words, at, lexicon);
     const word = words[at] as Word;
     if (found) tokens.push(token(found.text, found.name, (words[at + found.words - 1] as Word).end));
-    else tokens.push(singleWord(word, lexicon, language));
+    else tokens.push(singleWord(word, lexicon));
     at += found?.words ?? 1;
   }
   return tokens.map((one, at) => (isName(one, tokens[at + 1]) ? token(one.text, 'other', one.end) : one));
@@ -104,18 +107,21 @@ function longestPhrase(words: readonly Word[], at: number, { phrases, longest }:
   return undefined;
 }
 
-function singleWord({ text, end }: Word, lexicon: Lexicon, language: IntentLanguage): Token {
+function singleWord({ text, end }: Word, lexicon: Lexicon): Token {
   if (/^\d+(?:[.,]\d+)?k?$/.test(text) || NUMERALS.has(text)) return token(text, 'number', end);
-  if (/^\p{Extended_Pictographic}/u.test(text)) return token(text, LEXICONS.en.phrases.get(text) ?? 'filler', end);
+  if (/^\p{Extended_Pictographic}/u.test(text)) return token(text, lexiconOf('en').phrases.get(text) ?? 'filler', end);
   const drawn = text.replace(/(\p{L})\1{2,}/gu, '$1');
   const known =
     drawn === text
       ? undefined
       : (lexicon.phrases.get(drawn) ?? lexicon.phrases.get(text.replace(/(\p{L})\1{2,}/gu, '$1$1')));
   if (known) return token(drawn, known, end);
-  const meant = misspelledVerb(text, language);
-  return meant === undefined ? token(text, 'other', end) : token(meant, lexicon.phrases.get(meant) ?? 'other', end);
+  return token(text, lexicon.phrases.get(text) ?? 'other', end);
 }
+
+/** A word as it was meant, before phrases are looked for: "hodl on". */
+const rightSpelling = (text: string, { phrases }: Lexicon, language: IntentLanguage): string =>
+  phrases.has(text) ? text : (misspelledVerb(text, language) ?? text);
 
 const NUMERALS = new Map(
   (
@@ -177,9 +183,9 @@ function unspacedToken(text: string, at: number, lexicon: Lexicon): { text: stri
   const number = NUMBER.exec(rest)?.[0];
   if (number) return { text: number, name: 'number' };
   const emoji = EMOJI.exec(rest)?.[0];
-  if (emoji) return { text: emoji, name: LEXICONS.en.phrases.get(emoji) ?? 'filler' };
+  if (emoji) return { text: emoji, name: lexiconOf('en').phrases.get(emoji) ?? 'filler' };
   const latin = /^[a-zà-ÿ][a-zà-ÿ'._-]*/u.exec(rest)?.[0];
-  if (latin) return { text: latin, name: LEXICONS.en.phrases.get(latin) ?? 'other' };
+  if (latin) return { text: latin, name: lexiconOf('en').phrases.get(latin) ?? 'other' };
   return { text: String.fromCodePoint(rest.codePointAt(0) ?? 32), name: 'other' };
 }
 
@@ -194,9 +200,9 @@ function addressee(mention: string, lexicon: Lexicon): string {
 /** For each language the verbs whose misspellings are recognised, and the words one slip away that are none. */
 const VERBS: Partial<Record<IntentLanguage, { verbs: string; others: string }>> = {
   en: {
-    verbs: 'stop pause continue resume proceed cancel please undo wait',
+    verbs: 'stop pause continue resume proceed cancel please undo wait hold keep carry done finished',
     others:
-      'pease lease pleased pleaser pleases prease presume proceeds resumed resumer resumes relume cancels cancer cannel carcel chancel continua continued continuer continues continuo continu continuez continuen contigue stoop cancela cancele cancelo resumen resumi resumo rezume canela candela nudo',
+      'pease lease pleased pleaser pleases prease presume proceeds resumed resumer resumes relume cancels cancer cannel carcel chancel continua continued continuer continues continuo continu continuez continuen contigue stoop cancela cancele cancelo resumen resumi resumo rezume canela candela nudo donne doone finishes finisher',
   },
   es: { verbs: 'continua continuar detente reanuda cancela', others: 'candela canela decente demente retente devente' },
   de: {

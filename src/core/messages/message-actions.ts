@@ -1,7 +1,7 @@
 import { mapGet } from '../../base/collections.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import type { Message } from '../session/session-messages.ts';
-import { sessionStatus } from '../session/session-queries.ts';
+import { messageStanding } from '../session/session-queries.ts';
 import type { Session } from '../session/session-state.ts';
 import { parseCommand, parseModeCommand, textWithoutCommand, undoesFiles } from './commands.ts';
 import { doubtAnswer, kindOfWords, namesOtherWork, type WordsContext, wordsContext } from './message-meaning.ts';
@@ -61,7 +61,7 @@ function awaitsInterpretation(session: Session, message: Message): boolean {
   const kind = messageKind(session, message);
   if (!('kind' in kind) || kind.kind !== 'unclear' || message.meaning !== undefined || session.run?.failure)
     return false;
-  const action = actionIn('unclear', sessionStatus(session));
+  const action = actionIn('unclear', messageStanding(session));
   return (action === 'hold_and_ask' || action === 'ask_meaning') && doubtAnswer(session, message) === undefined;
 }
 
@@ -154,7 +154,7 @@ function hasContent(message: Message): boolean {
 
 function actionFor(session: Session, message: Message): MessageAction | null {
   const kind = messageKind(session, message);
-  return !('kind' in kind) ? null : actionIn(kind.kind, sessionStatus(session));
+  return !('kind' in kind) ? null : actionIn(kind.kind, messageStanding(session));
 }
 
 /**

@@ -8,20 +8,20 @@ import { classifyIntent, type Intent } from '../intent/intent.ts';
 import { isFromAncestor } from '../session/child-session.ts';
 import { hasRole } from '../session/sender-rights.ts';
 import type { Message } from '../session/session-messages.ts';
-import { activePlan, sessionLanguage, sessionStatus } from '../session/session-queries.ts';
+import { activePlan, messageStanding, sessionLanguage } from '../session/session-queries.ts';
 import type { RunEndReason, Session } from '../session/session-state.ts';
 import { parseCommand } from './commands.ts';
 import type { MessageKind } from './message-table.ts';
 import { REPLY_WORDING } from './reply-wording.ts';
 
 /** The facts of a session on which the meaning of plain words depends. */
-export type WordsContext = { status: ReturnType<typeof sessionStatus>; isAsked: boolean; isShelved: boolean };
+export type WordsContext = { status: ReturnType<typeof messageStanding>; isAsked: boolean; isShelved: boolean };
 
 export function wordsContext(session: Session): WordsContext {
   const { run, runEnd, shelvedPlans } = session;
   // The reply of a run that paused or failed has asked for "continue".
   const isAsked = !run && (runEnd?.status === 'paused' || runEnd?.status === 'failed');
-  const status = sessionStatus(session);
+  const status = messageStanding(session);
   const isShelved = !run && status !== 'waiting' && Object.keys(shelvedPlans).length > 0;
   return { status, isAsked, isShelved };
 }

@@ -1,5 +1,5 @@
 import type { Role } from '../../protocol/workspace/daemon-files.ts';
-import type { SessionStatus } from '../session/session-queries.ts';
+import type { MessageStanding } from '../session/session-queries.ts';
 
 /** What an action is to people and to a run. Its function is in `ACTIONS` (`decide/answers.ts`). */
 type ActionInfo = {
@@ -56,7 +56,7 @@ type MessageInfo = {
   usage?: string;
   help?: string;
   /** What it does in each state of the session; one action: in every state. `failed`: it failed or was cancelled. */
-  states: MessageAction | Readonly<Record<SessionStatus, MessageAction>>;
+  states: MessageAction | Readonly<Record<MessageStanding, MessageAction>>;
   /**
    * While a call waits for approval: `answers` it by number, or by `words` of consent; `withdraws` it, since the run is
    * to end; `denies` it, and waits for its turn. Without it, the call waits on.
@@ -168,7 +168,7 @@ export function commandInfo(name: string | undefined): MessageInfo | undefined {
 }
 
 /** What a kind of message does in a state of the session. */
-export function actionIn(kind: MessageKind, status: SessionStatus): MessageAction {
+export function actionIn(kind: MessageKind, status: MessageStanding): MessageAction {
   const { states } = messageInfo(kind);
   return typeof states === 'string' ? states : states[status];
 }

@@ -1,5 +1,6 @@
 import { mapGet } from '../../base/collections.ts';
 import { escapeControls, escapeInvisible, legible } from '../../base/strings.ts';
+import { attempt } from '../../base/user-error.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
 import type { Plan } from '../../protocol/session/plan.ts';
 import type { Reply, ReplyStatus, UserQuestion } from '../../protocol/session/reply.ts';
@@ -23,6 +24,7 @@ type ReplyFacts = {
   usage?: Reply['usage'];
   plan?: Plan | null;
   exit?: number;
+  proof?: string[];
   question?: UserQuestion;
   /** Files under `work/` that existed when the run ended. */
   attachments?: string[];
@@ -31,7 +33,7 @@ type ReplyFacts = {
 
 /** The one reply to a message, as an event. Unreported faults in `plan.json` and the event log are reported here. */
 export function replyEvent(session: Session, id: string, facts: ReplyFacts, language: Language): ReplyCommitted {
-  const { status, text, reason, usage = null, exit, question, approval, attachments = [] } = facts;
+  const { status, text, reason, usage = null, exit, proof, question, approval, attachments = [] } = facts;
   const plan = facts.plan === undefined ? session.plan : facts.plan;
   const wording = REPLY_WORDING[language];
   const notes = [
@@ -54,6 +56,7 @@ export function replyEvent(session: Session, id: string, facts: ReplyFacts, lang
       plan: plan && planFacts(plan),
       usage,
       ...(exit !== undefined && { exit }),
+      ...(proof && { proof }),
       ...(approval !== undefined && { approval }),
       attachments,
     },
@@ -226,11 +229,7 @@ export function filesNamedIn(text: string, folder?: string): string[] {
 /** The target of a link: without its title, and with percent escapes decoded. */
 function linkTargets(inside: string): string[] {
   const target = /^\s*<([^<>]*)>/.exec(inside)?.[1] ?? inside.trim().replace(/\s+["'(].*$/, '');
-  try {
-    return [...new Set([target, decodeURIComponent(target)])];
-  } catch {
-    return [target];
-  }
+  return attempt(() => [...new Set([target, decodeURIComponent(target)])]) ?? [target];
 }
 
 /** A plain word may be followed by a full stop, or directly by Chinese or Japanese words. */

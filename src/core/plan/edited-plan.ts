@@ -1,5 +1,5 @@
 import { propertyOf } from '../../base/collections.ts';
-import { findJsonSyntaxError, positionAt, positionOfJsonPath } from '../../base/json.ts';
+import { positionAt, positionOfJsonPath, whyNotJson } from '../../base/json.ts';
 import { hasPattern, NO_PATTERN, type Plan, type Step } from '../../protocol/session/plan.ts';
 import { EditedPlan, PLAN_BOUNDS, type PlanSave } from '../../protocol/session/plan-edit.ts';
 import { readForeignPlan } from './foreign-plan.ts';
@@ -25,7 +25,7 @@ export function parseEditedPlan(saved: string, current: readonly Step[] = []): E
   try {
     raw = JSON.parse(bytes);
   } catch {
-    return { fault: `plan.json does not parse: ${describeJsonFault(bytes)}` };
+    return { fault: `plan.json does not parse: ${whyNotJson(bytes) ?? 'it is not JSON'}` };
   }
   raw = readForeignPlan(raw);
   const steps = propertyOf(raw, 'steps');
@@ -115,13 +115,6 @@ function notUtf8(bytes: string, at: number): string {
   const { line, column } = positionAt(bytes, at);
   const byte = (bytes.charCodeAt(at) - 0xdc00).toString(16);
   return `plan.json is not UTF-8 text: line ${line}, column ${column}: byte 0x${byte} cannot be read. Save it as UTF-8`;
-}
-
-function describeJsonFault(bytes: string): string {
-  const fault = findJsonSyntaxError(bytes);
-  return fault
-    ? `line ${fault.line}, column ${fault.column}: expected ${fault.expected}, got ${fault.found}`
-    : 'it is not JSON';
 }
 
 function faultAt(bytes: string, path: readonly PropertyKey[], message: string): string {

@@ -1,4 +1,4 @@
-import { getOwn, propertyOf } from '../../base/collections.ts';
+import { getOwn, isRecord, propertyOf } from '../../base/collections.ts';
 import { firstFew, nearestName, truncate } from '../../base/strings.ts';
 import { Step } from '../../protocol/session/plan.ts';
 
@@ -75,6 +75,3 @@ function isRead(of: object, key: string): boolean {
   if (NEED_KEYS.some((one) => one === key)) return Array.isArray(propertyOf(of, 'needs'));
   return TEXT_KEYS.some((one) => one === key) && given === propertyOf(of, 'description');
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);

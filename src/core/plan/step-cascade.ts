@@ -46,9 +46,9 @@ export function nextGroupEnd(steps: readonly Step[], replaced: readonly string[]
 function* groupEvents(steps: readonly Step[], replacedIds: readonly string[]): Generator<GroupChange> {
   const replaced = new Set(replacedIds);
   const graph = stepGraph(steps);
-  for (const [id, parts] of graph.parts) {
+  for (const [id, members] of graph.members) {
     const group = graph.byId.get(id);
-    const event = group && groupEndEvent(group, parts, graph, replaced);
+    const event = group && groupEndEvent(group, members, graph, replaced);
     if (event) yield event;
   }
 }
@@ -68,10 +68,10 @@ export function groupsToReopen(
   const graph = stepGraph(steps);
   return closed.flatMap((id) => {
     const [group] = groupsAround(steps, id);
-    const parts = graph.parts.get(group?.id ?? '');
-    if (!group || !parts || (group.status !== 'failed' && group.status !== 'skipped')) return [];
+    const members = graph.members.get(group?.id ?? '');
+    if (!group || !members || (group.status !== 'failed' && group.status !== 'skipped')) return [];
     if (editedByPerson.includes(`${group.id}:status`)) return [];
-    const end = groupEndEvent({ ...group, status: 'running' }, parts, graph, new Set(replacedSteps));
+    const end = groupEndEvent({ ...group, status: 'running' }, members, graph, new Set(replacedSteps));
     return end && end.type !== 'step.failed' ? [group.id] : [];
   });
 }
@@ -79,24 +79,26 @@ export function groupsToReopen(
 /** A group whose steps have ended ends accordingly; one with a reopened step is open again. */
 function groupEndEvent(
   { id, status }: Step,
-  parts: readonly Step[],
+  members: readonly Step[],
   graph: StepGraph,
   replaced: ReadonlySet<string>,
 ): GroupChange | null {
-  const open = parts.some((part) => part.status === 'pending' || part.status === 'running');
+  const open = members.some((member) => member.status === 'pending' || member.status === 'running');
   if (status === 'blocked') return null;
   const isOpen = status === 'pending' || status === 'running';
   if (open) return isOpen ? null : { type: 'step.reopened', step: id, by: 'daemon' };
-  if (!isOpen || parts.some((part) => part.status === 'blocked')) return null;
-  const failed = parts.filter((part) => part.status === 'failed' && !replaced.has(part.id));
+  if (!isOpen || members.some((member) => member.status === 'blocked')) return null;
+  const failed = members.filter((member) => member.status === 'failed' && !replaced.has(member.id));
   if (failed.length > 0) return groupFailedEvent(id, failed, 'failed');
-  if (parts.every((part) => part.status === 'skipped'))
+  if (members.every((member) => member.status === 'skipped'))
     return { type: 'step.skipped', step: id, reason: 'all its parts were skipped', by: 'daemon' };
   const lostSteps = stepsLostIn(graph, replaced);
-  const lost = parts.filter((part) => lostSteps.has(part.id));
+  const lost = members.filter((member) => lostSteps.has(member.id));
   if (lost.length > 0) return groupFailedEvent(id, lost, 'could not be done');
-  const result = parts.flatMap((part) => (part.result ? [`${part.description}: ${part.result}`] : [])).join('\n');
-  const done = parts.filter((part) => part.status === 'completed').map((part) => part.id);
+  const result = members
+    .flatMap((member) => (member.result ? [`${member.description}: ${member.result}`] : []))
+    .join('\n');
+  const done = members.filter((member) => member.status === 'completed').map((member) => member.id);
   return {
     type: 'step.completed',
     step: id,
@@ -106,8 +108,13 @@ function groupEndEvent(
   };
 }
 
-function groupFailedEvent(step: string, parts: readonly Step[], how: string): GroupEnd {
-  return { type: 'step.failed', step, error: `${firstFew(parts.map(({ id }) => id)).join(', ')} ${how}`, by: 'daemon' };
+function groupFailedEvent(step: string, members: readonly Step[], how: string): GroupEnd {
+  return {
+    type: 'step.failed',
+    step,
+    error: `${firstFew(members.map(({ id }) => id)).join(', ')} ${how}`,
+    by: 'daemon',
+  };
 }
 
 /**

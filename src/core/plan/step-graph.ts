@@ -4,7 +4,7 @@ import type { Plan, Step } from '../../protocol/session/plan.ts';
 export type StepGraph = {
   byId: ReadonlyMap<string, Step>;
   /** The steps of each group. A group is not worked on itself. */
-  parts: ReadonlyMap<string, readonly Step[]>;
+  members: ReadonlyMap<string, readonly Step[]>;
   /** By the id of a rollback step: the steps that name it as their `rollback`. */
   rollbackTargets: ReadonlyMap<string, readonly Step[]>;
 };
@@ -21,7 +21,7 @@ export function stepGraph(steps: readonly Step[]): StepGraph {
   const byId = new Map(steps.map((step) => [step.id, step]));
   const graph = {
     byId,
-    parts: groupStepsBy(steps, (step) => (canBeGroup(byId.get(step.parent ?? '')) ? step.parent : undefined)),
+    members: groupStepsBy(steps, (step) => (canBeGroup(byId.get(step.parent ?? '')) ? step.parent : undefined)),
     rollbackTargets: groupStepsBy(steps, (step) => step.rollback),
   };
   graphCache.set(steps, graph);
@@ -57,7 +57,7 @@ export function isGroup(steps: readonly Step[], id: string): boolean {
       canBeGroup(steps.find((step) => step.id === id)) && steps.some((step) => step.parent === id && step.id !== id)
     );
   }
-  const groups = new Set(stepGraph(steps).parts.keys());
+  const groups = new Set(stepGraph(steps).members.keys());
   groupCache.set(steps, groups);
   return groups.has(id);
 }
@@ -108,12 +108,12 @@ const awaitedSteps = ({ needs = [], when = [], gather }: Step): string[] => [
  * million.
  */
 export function dependencyNodes(steps: readonly Step[]): Array<{ id: string; needs: string[]; of?: string }> {
-  const { byId, parts, rollbackTargets } = stepGraph(steps);
+  const { byId, members, rollbackTargets } = stepGraph(steps);
   const idsOf = (some: readonly Step[] = []) => some.map(({ id }) => id);
   return steps.flatMap((step) => {
     const group = byId.get(step.parent ?? '');
     const before = [...awaitedSteps(step), ...(group ? [beginNodeOf(group)] : [])];
-    const after = [...idsOf(parts.get(step.id)), ...idsOf(rollbackTargets.get(step.id))];
+    const after = [...idsOf(members.get(step.id)), ...idsOf(rollbackTargets.get(step.id))];
     return [
       { id: step.id, needs: [beginNodeOf(step), ...after] },
       { id: beginNodeOf(step), needs: before, of: step.id },

@@ -35,7 +35,7 @@ export function readinessOfPending(steps: readonly Step[]): ReadonlyMap<string, 
   const before = readinessCache.get(steps);
   if (before) return before;
   const graph = stepGraph(steps);
-  const pending = steps.filter((step) => step.status === 'pending' && !graph.parts.has(step.id));
+  const pending = steps.filter((step) => step.status === 'pending' && !graph.members.has(step.id));
   const judge = stepJudge(graph);
   const readiness = new Map(pending.map((step) => [step.id, judge(step)]));
   readinessCache.set(steps, readiness);
@@ -87,10 +87,10 @@ const worstOf = (all: readonly StepReadiness[]): StepReadiness =>
 const isStillOpen = ({ status }: Step): boolean => status === 'pending' || status === 'running' || status === 'blocked';
 
 /** A group that a person closed, without its steps, takes those that have not started with it. */
-function isClosedByPerson(group: Step, { parts }: StepGraph): boolean {
+function isClosedByPerson(group: Step, { members }: StepGraph): boolean {
   if (group.status === 'skipped') return true;
   if (group.status === 'completed') return isByHand(group.completed_by);
-  return group.status === 'failed' && !(parts.get(group.id) ?? []).some(({ status }) => status === 'failed');
+  return group.status === 'failed' && !(members.get(group.id) ?? []).some(({ status }) => status === 'failed');
 }
 
 /** A rollback step runs once one of its steps has failed, and never if all of them ended in another way. */
@@ -106,7 +106,7 @@ function rollbackReadiness(undo: Step, { rollbackTargets }: StepGraph): StepRead
 export const isNeedMet = (step: Step, graph: StepGraph): boolean =>
   step.status === 'completed' || isLeftOutByPerson(step, graph);
 
-/** Whether a person skipped a step, the group it is a part of, or all of its parts. */
+/** Whether a person skipped a step, the group it is a part of, or all of its members. */
 export function isLeftOutByPerson(step: Step, graph: StepGraph): boolean {
   const group = step.because;
   const whole = group?.relation === 'part of' ? graph.byId.get(group.step) : undefined;
@@ -116,8 +116,8 @@ export function isLeftOutByPerson(step: Step, graph: StepGraph): boolean {
 function isSkippedByPerson(step: Step, graph: StepGraph, within: readonly Step[]): boolean {
   if (step.status !== 'skipped' || within.includes(step)) return false;
   if (step.completed_by === 'person') return true;
-  const parts = graph.parts.get(step.id) ?? [];
-  return parts.length > 0 && parts.every((part) => isSkippedByPerson(part, graph, [...within, step]));
+  const members = graph.members.get(step.id) ?? [];
+  return members.length > 0 && members.every((member) => isSkippedByPerson(member, graph, [...within, step]));
 }
 
 /** For a rollback step, needs only define the order: it runs whatever their outcome. */

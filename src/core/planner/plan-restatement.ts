@@ -71,11 +71,12 @@ function findRestated(
 
 /** Steps that have not begun and are not named again, but those that a person wrote, and groups of what stays. */
 function droppedSteps({ steps }: Plan, named: ReadonlySet<string>, editedByPerson: readonly string[]): string[] {
-  const { parts } = stepGraph(steps);
+  const { members } = stepGraph(steps);
   const stays = ({ id, status }: Step): boolean =>
     status !== 'pending' || named.has(id) || editedByPerson.includes(`${id}:description`);
   const isKept = (step: Step, within: readonly Step[] = []): boolean =>
-    stays(step) || (parts.get(step.id) ?? []).some((part) => !within.includes(part) && isKept(part, [...within, step]));
+    stays(step) ||
+    (members.get(step.id) ?? []).some((member) => !within.includes(member) && isKept(member, [...within, step]));
   return steps.filter((step) => !isKept(step)).map(({ id }) => id);
 }
 

@@ -154,9 +154,10 @@ function pendingStep({ steps }: Plan, id: string, how: string): Step {
 
 /** A group is removed with its steps; what a person wrote stays. */
 function removedWithParts(plan: Plan, wanted: readonly Step[], editedByPerson: readonly string[]): Step[] {
-  const { parts } = stepGraph(plan.steps);
+  const { members } = stepGraph(plan.steps);
   const all = new Set(wanted);
-  for (const { id } of all) for (const part of parts.get(id) ?? []) all.add(pendingStep(plan, part.id, 'removed'));
+  for (const { id } of all)
+    for (const member of members.get(id) ?? []) all.add(pendingStep(plan, member.id, 'removed'));
   const own = [...all].find(({ id }) => editedByPerson.includes(`${id}:description`));
   if (own) throw new RefusedRevision(`${own.id} was written by a person and stays`);
   return [...all];
@@ -240,6 +241,6 @@ function detachRemoved(draft: PlanDraft, gone: string): void {
 
 /** Groups that have lost their last step. */
 function emptiedGroups(before: Plan, after: Plan): Step[] {
-  const [was, is] = [stepGraph(before.steps).parts, stepGraph(after.steps).parts];
+  const [was, is] = [stepGraph(before.steps).members, stepGraph(after.steps).members];
   return after.steps.filter(({ id }) => was.has(id) && !is.has(id));
 }

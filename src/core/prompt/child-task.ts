@@ -128,7 +128,7 @@ function precedingLines(
     named.size > 0 ? named.has(one.id) : !fanOutStep && one.status === 'completed',
   );
   const files = steps
-    .flatMap((one) => [one, ...(graph.parts.get(one.id) ?? [])])
+    .flatMap((one) => [one, ...(graph.members.get(one.id) ?? [])])
     .flatMap((one) => one.attachments ?? [])
     .map((path) => pathSeenFrom(folder, path));
   return [

@@ -168,11 +168,7 @@ export function reduceChildCalls(session: Session, event: EventOf<'child.asked'>
   const asked = { ...session, childCalls: { ...childCalls, calls, since } };
   if (!event.resumes || session.run || !childCalls.run) return asked;
   return resumeRestingRun(
-    {
-      ...asked,
-      childCalls: { ...asked.childCalls, run: null },
-      children: giveTimeAgain(session.children, event.at),
-    },
+    { ...asked, childCalls: { ...asked.childCalls, run: null }, children: giveTimeAgain(session.children, event.at) },
     childCalls.run,
     event,
   );

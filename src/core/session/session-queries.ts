@@ -102,14 +102,14 @@ export function runWait({ run }: Session): RunWait | null {
   return { what, until: last.retry_at };
 }
 
-/** The status of a session for a new message: the columns of the table in `message-actions.ts`. */
-export type SessionStatus = Exclude<SessionStanding, 'cancelled' | 'unreadable'>;
+/** The standing of a session as a new message meets it: the columns of the table in `message-table.ts`. */
+export type MessageStanding = Exclude<SessionStanding, 'cancelled' | 'unreadable'>;
 
 /**
  * A cancelled run can be resumed like a failed one, so messages are handled alike. Of a plan that a person has closed
  * nothing is left to resume.
  */
-export function sessionStatus(session: Session): SessionStatus {
+export function messageStanding(session: Session): MessageStanding {
   const standing = sessionStanding(session);
   if (standing !== 'cancelled') return standing;
   return session.plan?.reason === CLOSED_BY_HAND ? 'completed' : 'failed';

@@ -1,5 +1,5 @@
 import { unquotedLines } from './prose.ts';
-import { anyWordOf } from './step-words.ts';
+import { anyWordOf, wordPattern } from './step-words.ts';
 
 const BRACKET = /[[\]【】［］]/g;
 const OPENING = '[【［';
@@ -89,9 +89,9 @@ const STEP_DECLARATION =
 /** The same with its words in the brackets: `[Step: 2. Draw the chart]`. `[Step: done]` declares nothing. */
 const WORDED_DECLARATION =
   /^(?:step|步骤|步驟|ステップ|paso|schritt|étape)\s?[:：]\s?(?:\d{1,4}(?:[.):：]\s|、|\s[–—-]\s))?(\S.*)$/iu;
-const STATUS_WORDS = new RegExp(
-  `^\\P{L}*(?:${anyWordOf('not')}\\s?|un|in)?(?:${anyWordOf('filler')})?${anyWordOf('done', 'open', 'failed', 'skipped', 'blocked', 'progress', 'waiting')}(?![\\p{L}\\s])`,
-  'iu',
+const STATUS_WORDS = wordPattern(
+  () =>
+    `^\\P{L}*(?:${anyWordOf('not')}\\s?|un|in)?(?:${anyWordOf('filler')})?${anyWordOf('done', 'open', 'failed', 'skipped', 'blocked', 'progress', 'waiting')}(?![\\p{L}\\s])`,
 );
 const CHECK_BOX = /^[xX]?$/;
 
@@ -107,7 +107,7 @@ export function stepDeclarationOf(line: string): { tag: BracketTag; emphasis: st
   const found = { tag, emphasis: start[1] ?? '' };
   if (STEP_DECLARATION.test(tag.inside)) return found;
   const words = /^[\s*_.。]*$/u.test(tag.after) ? WORDED_DECLARATION.exec(tag.inside)?.[1] : undefined;
-  return words === undefined || STATUS_WORDS.test(words) ? undefined : { ...found, words };
+  return words === undefined || STATUS_WORDS().test(words) ? undefined : { ...found, words };
 }
 
 /** The lines in which a tag counts: no code, no quotation, no program output, no step declaration. */

@@ -156,15 +156,26 @@ export function anyWordOf(...names: WordClass[]): string {
   return `(?:${parts.join('|')})`;
 }
 
+/** An expression of such words, with the flags `i` and `u`: made by its first use, since making all of them is slow. */
+export function wordPattern(source: () => string): () => RegExp {
+  let made: RegExp | undefined;
+  return () => {
+    made ??= new RegExp(source(), 'iu');
+    return made;
+  };
+}
+
+const STATES = ['done', 'open', 'failed', 'skipped', 'blocked', 'progress'] as const;
 const NUMERAL = '[一二三四五六七八九十]';
 const GAP = '[\\s_#-]{0,3}';
-/** "Step 2", "step 2 of 5", "第二步", "this task": which step is meant; its group is the number. */
-const SUBJECT = `(?:${anyWordOf('the')}${GAP}){0,2}(?:(?:第\\s?)?${anyWordOf('step')}|第(?=\\s?(?:\\d|${NUMERAL})))${GAP}(?:(\\d{1,3}|${NUMERAL})(?!\\d)(?:\\s?(?:/|of|von|de|из)\\s?\\d{1,3}(?!\\d))?\\s?(?:步骤|步驟|步|个|個|项|項)?)?`;
 const SEPARATOR = '\\s?(?:[:：–—]|\\s-\\s|-\\s)?\\s?';
-const FILLERS = `(?:${anyWordOf('filler')}\\s?){0,3}`;
-const STATES = ['done', 'open', 'failed', 'skipped', 'blocked', 'progress'] as const;
-const STATE = `(?:(?<not>${anyWordOf('not')})\\s?${FILLERS}(?=${anyWordOf('done')}))?(?:${STATES.map((name) => `(?<${name}>${anyWordOf(name)})`).join('|')})`;
-const TAG = new RegExp(`^(?:${SUBJECT}${SEPARATOR})?${FILLERS}${STATE}`, 'iu');
+const TAG = wordPattern(() => {
+  // "Step 2", "step 2 of 5", "第二步", "this task": which step is meant; its group is the number.
+  const subject = `(?:${anyWordOf('the')}${GAP}){0,2}(?:(?:第\\s?)?${anyWordOf('step')}|第(?=\\s?(?:\\d|${NUMERAL})))${GAP}(?:(\\d{1,3}|${NUMERAL})(?!\\d)(?:\\s?(?:/|of|von|de|из)\\s?\\d{1,3}(?!\\d))?\\s?(?:步骤|步驟|步|个|個|项|項)?)?`;
+  const fillers = `(?:${anyWordOf('filler')}\\s?){0,3}`;
+  const state = `(?:(?<not>${anyWordOf('not')})\\s?${fillers}(?=${anyWordOf('done')}))?(?:${STATES.map((name) => `(?<${name}>${anyWordOf(name)})`).join('|')})`;
+  return `^(?:${subject}${SEPARATOR})?${fillers}${state}`;
+});
 
 export interface StatedStep {
   readonly state: (typeof STATES)[number];
@@ -179,7 +190,7 @@ export interface StatedStep {
  * undefined if it begins with none. "Not done" is the state `open`.
  */
 export function readStepState(text: string): StatedStep | undefined {
-  const found = TAG.exec(text);
+  const found = TAG().exec(text);
   const groups = found?.groups;
   const state = STATES.find((name) => groups?.[name] !== undefined);
   if (!found || !state) return undefined;

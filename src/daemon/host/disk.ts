@@ -163,7 +163,7 @@ function logCapacity(is: DiskCapacity, before: DiskCapacity, why: string | null,
 type Warn = (text: string) => void;
 
 /** Logs a fault that persists once; '' once it is over. */
-function createWarnOnce(log: SessionPorts['log']): Warn {
+export function createWarnOnce(log: SessionPorts['log']): Warn {
   let last = '';
   return (text) => {
     if (text !== '' && text !== last) log('warn', text);

@@ -4,8 +4,8 @@ import { createMutex } from '../../base/async.ts';
 import { formatLocalTime } from '../../base/strings.ts';
 import { errorCode, UserError } from '../../base/user-error.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
+import { replaceOrOverwriteFile } from '../../store/fs/durable-write.ts';
 import { cachedRead } from '../../store/fs/file-reads.ts';
-import { replaceOrOverwriteFile } from '../../store/fs/replace-file.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import type { Workspace, WorkspacePaths } from '../../store/index.ts';
 import {
@@ -37,7 +37,6 @@ export class AlreadyOwnedError extends UserError {
       : 'an unknown process';
     const advice = 'Use that one, or stop it with: agentctl stop (if it hangs: agentctl takeover)';
     super(`The workspace ${root} already has a daemon: ${who}. ${advice}`, 3);
-    this.name = 'AlreadyOwnedError';
   }
 }
 

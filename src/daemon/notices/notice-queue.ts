@@ -1,9 +1,8 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { NoticeFile, NoticesRead } from '../../protocol/session/notice-file.ts';
-import { ensureFolderDurably } from '../../store/fs/durable-write.ts';
+import { ensureFolderDurably, replaceFile } from '../../store/fs/durable-write.ts';
 import { listNames, readJsonFile } from '../../store/fs/file-reads.ts';
-import { replaceFile } from '../../store/fs/replace-file.ts';
 
 const READ = 'read.json';
 /** Dead letters kept. */

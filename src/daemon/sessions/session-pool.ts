@@ -1,5 +1,5 @@
 import { errorText } from '../../base/user-error.ts';
-import { openSessionWorker, type SessionWorker } from '../../engine/loop/worker.ts';
+import type { SessionWorker } from '../../engine/loop/worker.ts';
 import type { SessionPorts } from '../../engine/ports/session-ports.ts';
 import { SessionTakenError } from '../../store/session/session-claim.ts';
 import { classifyTrouble, type UnservedSession } from '../crashes/failing-sessions.ts';
@@ -156,7 +156,7 @@ function start(pool: Pool, name: string, lease: SessionLease): void {
   pool.options.host.due(name, null);
   pool.opening += 1;
   entry.opening = pool.options
-    .runInSession(name, () => openWorkerOf(pool, name, entry, lease))
+    .runInSession(name, () => openWorkerOf(pool, name, entry))
     .finally(() => {
       pool.opening -= 1;
       endRun(pool, name);
@@ -164,17 +164,12 @@ function start(pool: Pool, name: string, lease: SessionLease): void {
     });
 }
 
-async function openWorkerOf(
-  pool: Pool,
-  name: string,
-  entry: PoolEntry,
-  lease: SessionLease,
-): Promise<SessionWorker | null> {
+async function openWorkerOf(pool: Pool, name: string, entry: PoolEntry): Promise<SessionWorker | null> {
   const { live, failing, previousFailures, options } = pool;
   const { crashLoop } = options;
   let session: OpenedSession | null = null;
   try {
-    session = await pool.open(name, lease);
+    session = await pool.open(name, entry.lease);
     if (!session) {
       live.delete(name);
       failing.forget(name);
@@ -185,6 +180,7 @@ async function openWorkerOf(
     const afterCrash = crashLoop.takePreviousFailure(name);
     const last = previousFailures.get(name);
     const onFault = (error: unknown) => handleFailure(pool, name, entry, error);
+    const { openSessionWorker } = await import('../../engine/loop/worker.ts');
     const worker = await openSessionWorker(portsOf(pool, name, entry, ports), rules, onFault, last ?? afterCrash);
     entry.worker = worker;
     if (previousFailures.get(name) === last) previousFailures.delete(name);
@@ -192,7 +188,7 @@ async function openWorkerOf(
     if (!crashLoop.suspendIfBlamed(name, worker.hadUnfinishedWork)) worker.wake();
     else {
       // It has no work on record that could be given up: all of it waits.
-      pool.waiting.set(name, lease);
+      pool.waiting.set(name, entry.lease);
       void close(pool, name);
     }
     return worker;
@@ -236,6 +232,8 @@ function handleFailure(pool: Pool, name: string, entry: PoolEntry, error: unknow
   const isCorrupt = trouble.is === 'quarantined' && !trouble.isTransient;
   const logFingerprint = isCorrupt ? options.logFingerprint(name) : '';
   failing.report(name, trouble, { logFingerprint, isBesideCall: false });
+  // A wake that arrived while it was being opened was for what it could not read.
+  if (!entry.worker && entry.lastUsed > entry.since) failing.requestRetry(name);
   if (logFingerprint !== '') options.onQuarantine(name);
   if (trouble.is === 'disk full') options.onDiskFull(error);
   if (trouble.is === 'too many files') pauseOpening(pool);

@@ -1,5 +1,5 @@
 import * as fs from 'node:fs';
-import { errorCode, errorText } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText } from '../../base/user-error.ts';
 import type { Clock } from '../../engine/ports/session-ports.ts';
 import { isSessionFolder } from '../../protocol/workspace/session-names.ts';
 import { sessionPaths, type WorkspacePaths } from '../../store/index.ts';
@@ -136,11 +136,7 @@ function watchSessionsFolder(
     },
     /** There is no watch, or it is on another folder than the one there now. */
     isLost(): boolean {
-      try {
-        return !watcher || statFolder(paths.sessions)?.id !== watched;
-      } catch {
-        return true;
-      }
+      return attempt(() => !watcher || statFolder(paths.sessions)?.id !== watched) ?? true;
     },
     close: () => watcher?.close(),
   };
@@ -195,17 +191,9 @@ function byActivity(names: string[], paths: WorkspacePaths): string[] {
 
 /** The system's limit on watches per user; 0 if unknown. */
 function readMaxUserWatches(): number {
-  try {
-    return Number(fs.readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1'));
-  } catch {
-    return 0;
-  }
+  return attempt(() => Number(fs.readFileSync('/proc/sys/fs/inotify/max_user_watches', 'latin1'))) ?? 0;
 }
 
 function mtimeOf(path: string): number {
-  try {
-    return fs.lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  } catch {
-    return 0;
-  }
+  return attempt(() => fs.lstatSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0) ?? 0;
 }

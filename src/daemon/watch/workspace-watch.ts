@@ -5,7 +5,7 @@ import type { Clock, SessionPorts } from '../../engine/ports/session-ports.ts';
 import { contentKeyOf } from '../../store/fs/file-reads.ts';
 import { ifExists } from '../../store/fs/store-errors.ts';
 import { listApprovalIds, sessionPaths, type Workspace, type WorkspacePaths } from '../../store/index.ts';
-import { fileSystemAt, type ReadFsType, readFsType } from '../host/disk.ts';
+import { createWarnOnce, fileSystemAt, type ReadFsType, readFsType } from '../host/disk.ts';
 import { detectLostEvents, openFolderWatches, type WatchFolder } from './folder-watches.ts';
 import { openInboxSweep } from './inbox-sweep.ts';
 import { createFolderStat, openSessionWatches, type SessionHandlers } from './session-watches.ts';
@@ -55,7 +55,7 @@ export async function watchWorkspace(
   const { paths } = workspace;
   const { local, name: kind } = fileSystemAt(paths.sessions, typeOf);
   const statFolder = createFolderStat(paths.own);
-  const warning = createWarnOnce((text) => log('warn', text));
+  const warnOnce = createWarnOnce(log);
 
   const lostEvents = detectLostEvents(clock, (why) => {
     log('info', `${why}: checking every session`);
@@ -67,16 +67,16 @@ export async function watchWorkspace(
     local,
     onEvent: lostEvents.countEvent,
     onFailed: lostEvents.suspectLoss,
-    say: warning.say,
+    say: warnOnce,
   });
   const sessions = openSessionWatches({ paths, watches, statFolder, handlers, clock, open });
   const approvals = openApprovalPolls(paths, handlers.session);
   const rounds = openInboxSweep({
     ...{ paths, sessions, watches, statFolder, local, clock, open },
     wake: handlers.session,
-    onComplete: warning.forget,
+    onComplete: () => warnOnce(''),
     onFailed(why) {
-      warning.say(`checking the sessions failed and is retried: ${why}`);
+      warnOnce(`checking the sessions failed and is retried: ${why}`);
       lostEvents.suspectLoss('an earlier check failed');
     },
   });
@@ -84,7 +84,7 @@ export async function watchWorkspace(
   // A plain watch, set before the first sweep: chokidar reads before it watches (docs/decisions/README.md).
   const settings = await watchSettings(paths, handlers.settings, log);
   if (!local) {
-    warning.say(
+    warnOnce(
       `${paths.sessions} is on ${kind}, where changes made elsewhere are not reported: inboxes are polled, open sessions each second, all each 30 s`,
     );
   }
@@ -114,20 +114,6 @@ export async function watchWorkspace(
       rounds.close();
       sessions.close();
       await settings.close();
-    },
-  };
-}
-
-/** Logs a warning once, until it is reset or another warning is logged. */
-function createWarnOnce(say: (text: string) => void) {
-  let lastWarning = '';
-  return {
-    say(text: string) {
-      if (text !== lastWarning) say(text);
-      lastWarning = text;
-    },
-    forget() {
-      lastWarning = '';
     },
   };
 }

@@ -16,6 +16,8 @@ import type { SessionLog } from '../state/session-log.ts';
 import { listOfferedTools, toolNames, unwrapMoreTools } from './permission-gate.ts';
 import { cleanUpCalls } from './tool-call.ts';
 
+/** The failure in a row that the log of the daemon tells: one alone is often over at once. */
+const LOGGED_ATTEMPT = 3;
 const BACKOFF_FIRST_MS = 500;
 const BACKOFF_MAX_MS = 60_000;
 /** An endpoint that answers, but never usably, costs tokens on each try, also with outages in between. */
@@ -102,6 +104,8 @@ export async function callModel(
   } catch (error) {
     await synced;
     const failed = modelFailedEvent(error, { before: session.run?.failure, now: ports.clock.now(), signal, messages });
+    if (failed.retry_at !== null && failed.attempt === LOGGED_ATTEMPT)
+      ports.log('warn', `the model does not answer, and is asked again until it does: ${failed.error}`);
     return [{ ...failed, ms: Math.round(ports.clock.elapsed() - began) }];
   } finally {
     ports.store.live.end();
@@ -263,11 +267,8 @@ function countCall(reserved: Reservation, prompt: CallEstimate): CountedCall {
     failed(error, ms) {
       // What was refused, or never arrived, costs nothing. An answer that was cut off has been paid for.
       const isFree = error instanceof ModelError && error.kind !== 'malformed';
-      return reserved.settle({
-        ...(isFree ? { tokens: 0, cost: 0 } : { ...prompt, estimated: true }),
-        ms,
-        isAnswered: false,
-      });
+      const spent = isFree ? { tokens: 0, cost: 0 } : { ...prompt, estimated: true as const };
+      return reserved.settle({ ...spent, ms, isAnswered: false });
     },
   };
 }

@@ -3,7 +3,7 @@ import { editFault } from '../../core/plan/edited-plan.ts';
 import { mergePlanEdit } from '../../core/plan/merge-edit.ts';
 import { findAgentName } from '../../core/plan/plan-steps.ts';
 import { authorOf, hasRole, mayGiveOrders } from '../../core/session/sender-rights.ts';
-import { sessionStatus } from '../../core/session/session-queries.ts';
+import { messageStanding } from '../../core/session/session-queries.ts';
 import type { Session } from '../../core/session/session-state.ts';
 import { fillTemplate } from '../../core/templates/fill-template.ts';
 import type { EventBody } from '../../protocol/session/event.ts';
@@ -134,7 +134,7 @@ export async function planTimedOrder(
 ): Promise<PlannedMessage | { fault: string } | undefined> {
   const { text = '', command, from, rights } = message;
   const order = parseTimedCommand({ text, ...(command !== undefined && { command }) });
-  const status = sessionStatus(session);
+  const status = messageStanding(session);
   // Nothing could go on then; the reply says that nothing runs.
   if (!order || (order.name === 'wait' && (status === 'none' || status === 'completed'))) return undefined;
   if (!reminders) return { fault: 'Nothing can be planned here: there are no schedules.' };

@@ -73,13 +73,8 @@ export type CallEstimate = { tokens: number; cost: number | null };
  * What a model call has cost; `cost` is null if nobody said it. Without an answer, what it must have cost at least.
  * `model`: the one that answered in place of the one that was asked. `estimated`: nobody said the tokens either.
  */
-export type CallSpent = CallEstimate & {
-  model?: string;
-  estimated?: true;
-  cached?: number;
-  ms: number;
-  isAnswered: boolean;
-};
+export type CallSpent = CallEstimate &
+  Pick<ModelAnswer['usage'], 'cached' | 'estimated'> & { model?: string; ms: number; isAnswered: boolean };
 
 /** A call for which money is held back. Each reservation is settled once, whatever became of the call. */
 export type Reservation = { settle(spent: CallSpent): Promise<void> };

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type ContentBlock, type PromptResponse, RequestError, type StopReason } from '@agentclientprotocol/sdk';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import { type Reply, RUN_END } from '../../protocol/session/reply.ts';
 import type { SessionState } from './session-updates.ts';
 
@@ -177,11 +177,7 @@ function imageName(uri: string | null | undefined, mimeType: string): string {
 
 function lastPart(uri: string): string {
   const path = uri.replace(/[?#].*$/, '');
-  try {
-    return basename(decodeURIComponent(path));
-  } catch {
-    return basename(path);
-  }
+  return attempt(() => basename(decodeURIComponent(path))) ?? basename(path);
 }
 
 /** A file name of bounded length without separators; a leading dot would hide the file. */

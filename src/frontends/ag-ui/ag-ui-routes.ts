@@ -131,7 +131,7 @@ async function chooseMessages(client: Client, input: RunInput): Promise<Chosen> 
   if (isNew && answers.some(({ entry }) => entry.status === 'resolved'))
     throw badInput('the answer to an interrupt, or a further message of the user', 'both');
   if (answers.length > 0 && !isNew) {
-    // A session that rests takes the answers to its child sessions itself; the last of them has the outcome.
+    // A waiting session takes the answers to its child sessions itself; the last of them has the outcome.
     const isHere = ({ child, id }: { child: string | undefined; id: string }) =>
       child === undefined || isAsking || isKnown(id);
     const own = answers.findLast(isHere);

@@ -47,7 +47,7 @@ export async function openInterrupts(client: Client, key: string): Promise<Inter
   }
 }
 
-/** Whether the session's run rests until calls of child sessions are answered: messages to it answer them. */
+/** Whether the session's run waits for answers to calls of child sessions: messages to it answer them. */
 export async function isAskingForChildren(client: Client, key: string): Promise<boolean> {
   try {
     return (await client.show(key)).session.childCalls.run !== null;

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { errorText, InvalidArgument, UserError } from '../../base/user-error.ts';
+import { attempt, errorText, InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { ModelSettings } from '../../protocol/settings/model-settings.ts';
 import { DaemonStatus } from '../../protocol/workspace/daemon-files.ts';
 import { isInSessionFolder, trustedPathFolders } from '../../protocol/workspace/session-names.ts';
@@ -123,11 +123,7 @@ function leaveSessionFolders({ root, env }: DaemonStartOptions): void {
 
 /** The current folder; undefined if it was removed. */
 function currentFolder(): string {
-  try {
-    return process.cwd();
-  } catch {
-    return '/';
-  }
+  return attempt(() => process.cwd()) ?? '/';
 }
 
 function readConfigFile(file: string): string {

@@ -168,7 +168,7 @@ export async function pauseAfter(fault: unknown, n: number, signal: AbortSignal)
 
 type Arrival = { item: Incoming; taken: () => void; failed: (why: Error) => void };
 
-/** While it is connected it hears, though nobody speaks. */
+/** While it is connected, the service counts as answering even if nobody writes. */
 const HEARD_EVERY_MS = 60_000;
 
 /** Messages of a service that brings them, so that nobody asks for them. */

@@ -199,7 +199,7 @@ function openOffers(
 }
 
 function describeCall({ session, tool, display, why, expires_at }: ApprovalRequest): string {
-  return `Allow this call of ${readableName(session)}? ${tool}:\n${display}\n\n${why}\nDenied by itself at ${expires_at}.`;
+  return `Allow this call of ${readableName(session)}? ${tool}:\n${display}\n\n${why}\nDenied automatically at ${expires_at}.`;
 }
 
 function answersOf({ session, id, hash, always }: ApprovalRequest) {

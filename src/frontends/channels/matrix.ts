@@ -75,7 +75,7 @@ export function openMatrix({ token, server }: { token: string; server: string })
         .object({ user_id: z.string() })
         .parse(await home.call('GET', '/client/v3/account/whoami', undefined, signal));
       let since = Mark.safeParse(mark).data?.since;
-      // The first answer shows at once that it hears; what was said before the channel first ran is not for it.
+      // The first answer shows at once that the service answers; what was said before the channel first ran is skipped.
       for (let timeout = 0; !signal.aborted; timeout = POLL_MS) {
         const query = new URLSearchParams({ filter: FILTER, timeout: `${timeout}` });
         if (since !== undefined) query.set('since', since);

@@ -64,7 +64,7 @@ export function openTelegram({
     async *receive(mark, heard, signal) {
       const { username } = Me.parse(await bot.call('getMe', {}, signal));
       let last = Mark.safeParse(mark).data;
-      // The first answer shows at once that it hears.
+      // The first answer shows at once that the service answers.
       for (let timeout = 0; !signal.aborted; timeout = POLL_S) {
         const offset = last && Date.now() - last.at < OFFSET_LIFE_MS ? { offset: last.offset } : {};
         const wanted = { ...offset, timeout, allowed_updates: ['message', 'edited_message', 'callback_query'] };

@@ -1,4 +1,5 @@
 import { sha256 } from '../../base/sha256.ts';
+import { attempt } from '../../base/user-error.ts';
 import type { Client, MessageProgress } from '../../client/index.ts';
 import { parseResponseId } from './answer-formats.ts';
 import {
@@ -88,11 +89,7 @@ function sessionOfResponse(client: Client, id: string): string {
 
 /** Session names are percent-encoded in headers, which hold ASCII only. */
 function decode(value: string): string {
-  try {
-    return decodeURIComponent(value);
-  } catch {
-    return value;
-  }
+  return attempt(() => decodeURIComponent(value)) ?? value;
 }
 
 export const sentMessages = async (client: Client, key: string, prefix: string): Promise<MessageProgress[]> =>

@@ -39,8 +39,8 @@ type Reading = {
 const MAX_TEXT = 8000;
 
 /**
- * Makes spans of the events of one session, in their order. A run is a trace: `invoke_agent` for the time from a start
- * to a rest, below it the steps, and in these `chat` and `execute_tool`. With `content`, what was said is in them, too.
+ * Makes spans of the events of one session, in their order. A run is a trace: `invoke_agent` until the run stops, below
+ * it the steps, and in these `chat` and `execute_tool`. With `content`, what was said is in them, too.
  */
 export function openEventSpans(session: string, content: boolean): { take(event: Event): SpanRecord[] } {
   const maps = { steps: new Map(), titles: new Map(), tools: new Map() };
@@ -215,7 +215,7 @@ function endTool(
   return open ? close(reading, open, at, { error, attributes: all }) : [];
 }
 
-/** What has not ended by itself rests with the run. */
+/** What has not ended by itself ends with the run. */
 function rest(reading: Reading, { at, status, reason, spent, text }: EventOf<'run.ended'>): SpanRecord[] {
   const { run, steps, tools, content } = reading;
   if (!run) return [];

@@ -1,8 +1,7 @@
-import { getOwn } from '../../base/collections.ts';
+import { getOwn, isRecord } from '../../base/collections.ts';
 import { jsonEnd, parseJson } from '../../base/json.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
 import { offeredToolName } from './call-drafts.ts';
-import { isRecord } from './endpoint-errors.ts';
 
 /**
  * A call that a model wrote into its text: where it stands, and whether its arguments are complete and fit the tool.

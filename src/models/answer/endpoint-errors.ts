@@ -1,4 +1,4 @@
-import { getOwn } from '../../base/collections.ts';
+import { getOwn, isRecord } from '../../base/collections.ts';
 import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText } from '../../base/user-error.ts';
 import { ModelError } from '../../engine/ports/session-ports.ts';
@@ -44,10 +44,6 @@ export class ConnectionFault extends Error {
     this.inside = inside;
   }
 }
-
-/** Whether a value is an object with keys, not a list. */
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Converts a thrown error to a fault; undefined for a bug of ours, which keeps its stack. */
 export function toModelFault(error: unknown, at: EndpointInfo): ModelError | undefined {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { isRecord } from '../../base/collections.ts';
 import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolCall } from '../../protocol/session/event.ts';
-import { isRecord } from './endpoint-errors.ts';
 
 /**
  * How reasoning begins if the endpoint does not separate it from the answer: a tag with such a name in the brackets of

@@ -1,5 +1,4 @@
-import * as http from 'node:http';
-import * as https from 'node:https';
+import type { Agent, IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { getProxyForUrl } from 'proxy-from-env';
@@ -53,8 +52,9 @@ const PLAIN_HEADERS: ReadonlySet<string> = new Set(['accept', 'content-type', 'u
  * A server may close a connection at the very moment it is reused: the request has then not been processed, and is sent
  * again.
  */
-async function openRequest(url: URL, request: RawRequest, isSecond = false): Promise<http.IncomingMessage> {
-  const { request: open } = url.protocol === 'https:' ? https : http;
+async function openRequest(url: URL, request: RawRequest, isSecond = false): Promise<IncomingMessage> {
+  // Loaded by the first request: a daemon starts without them.
+  const { request: open } = await (url.protocol === 'https:' ? import('node:https') : import('node:http'));
   const { method, body, signal } = request;
   const length = body && { 'content-length': body.length };
   const headers = { ...request.headers, 'accept-encoding': 'identity', ...length };
@@ -78,23 +78,23 @@ async function openRequest(url: URL, request: RawRequest, isSecond = false): Pro
 }
 
 /** One agent a proxy, so that connections through it are kept. */
-const proxyAgents = new Map<string, http.Agent>();
+const proxyAgents = new Map<string, Agent>();
 
-async function proxyAgentFor(url: URL): Promise<http.Agent | undefined> {
+async function proxyAgentFor(url: URL): Promise<Agent | undefined> {
   const proxy = getProxyForUrl(url.href);
   if (proxy === '') return undefined;
   const key = `${url.protocol} ${proxy}`;
   // Few need them.
-  const Agent =
+  const ProxyAgent =
     url.protocol === 'https:'
       ? (await import('https-proxy-agent')).HttpsProxyAgent
       : (await import('http-proxy-agent')).HttpProxyAgent;
-  const agent = proxyAgents.get(key) ?? new Agent(proxy, { keepAlive: true });
+  const agent = proxyAgents.get(key) ?? new ProxyAgent(proxy, { keepAlive: true });
   proxyAgents.set(key, agent);
   return agent;
 }
 
-function headersOf({ rawHeaders }: http.IncomingMessage): Headers {
+function headersOf({ rawHeaders }: IncomingMessage): Headers {
   const headers = new Headers();
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) headers.append(rawHeaders[at] ?? '', rawHeaders[at + 1] ?? '');
   return headers;
@@ -102,7 +102,7 @@ function headersOf({ rawHeaders }: http.IncomingMessage): Headers {
 
 const DECODERS = { gzip: createGunzip, 'x-gzip': createGunzip, deflate: createInflate, br: createBrotliDecompress };
 
-function decodeBody(message: http.IncomingMessage): Readable {
+function decodeBody(message: IncomingMessage): Readable {
   const coding = message.headers['content-encoding']?.trim().toLowerCase() ?? '';
   const [, decoder] = Object.entries(DECODERS).find(([name]) => name === coding) ?? [];
   if (!decoder) return message;

@@ -1,6 +1,6 @@
+import { isRecord } from '../../base/collections.ts';
 import type { ChatMessage } from '../../engine/ports/session-ports.ts';
 import type { ToolSpec } from '../../engine/ports/tool-ports.ts';
-import { isRecord } from '../answer/endpoint-errors.ts';
 import type { RequestStyle } from './request-style.ts';
 import { flatMessage } from './wire-messages.ts';
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { isRecord } from '../../base/collections.ts';
 import { parseJson } from '../../base/json.ts';
 import type { ChatMessage, ModelRequest } from '../../engine/ports/session-ports.ts';
 import type { ImageFile } from '../../protocol/session/message.ts';
-import { isRecord } from '../answer/endpoint-errors.ts';
 import { FieldsMode, toWireAssistant } from '../answer/reasoning.ts';
 
 /** How messages are written for an endpoint. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { attempt } from '../../base/user-error.ts';
 import { Mode } from '../settings/run-options.ts';
 
 export const PLAN_STATUSES = ['running', 'paused', 'waiting', 'completed', 'failed', 'cancelled'] as const;
@@ -31,11 +32,7 @@ export type StepCheck = z.infer<typeof StepCheck>;
 
 /** Whether its pattern is one. One that was recorded earlier need not be. */
 export function hasPattern(check: StepCheck): boolean {
-  try {
-    return !('matches' in check) || new RegExp(check.matches ?? '') !== undefined;
-  } catch {
-    return false;
-  }
+  return attempt(() => !('matches' in check) || new RegExp(check.matches ?? '') !== undefined) ?? false;
 }
 
 /** A fact about another step; every field given must hold. */

@@ -55,6 +55,10 @@ export const Reply = z.object({
     .describe(
       'In a child session: exit status of the last command that ran, for conditions in the plan of its parent.',
     ),
+  proof: z
+    .array(z.string())
+    .optional()
+    .describe("In a child session: what a person can check of its calls, for the step in its parent's plan."),
   approval: z
     .int()
     .optional()

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import * as fs from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { errorCode, UserError } from '../../base/user-error.ts';
-import { listNames, openForReading, statIfExists } from './file-reads.ts';
+import { errorCode, isDiskFull, UserError } from '../../base/user-error.ts';
+import { listNames, openForReading, statIfExists, withOpenFile } from './file-reads.ts';
 import { ifExists, notAFolder, toDiskError, wrapDiskErrors } from './store-errors.ts';
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = fs.constants;
@@ -56,11 +56,14 @@ export async function syncFile(path: string | Buffer): Promise<void> {
 /** A unique, unpredictable name; the `.tmp-` prefix marks it as garbage if we die before finishing. */
 export const stagingName = () => `.tmp-${randomBytes(8).toString('hex')}`;
 
-/** Creates a file with these bytes on disk; the folder is not synced. On any failure the file is removed. */
+/**
+ * Creates a file with these bytes on disk; the folder is not synced. On any failure the file is removed. `meant`: the
+ * file that errors name.
+ */
 export async function createFile(
   path: string,
   bytes: Uint8Array | string,
-  write?: WriteBytes,
+  { write, meant = path }: { write?: WriteBytes | undefined; meant?: string } = {},
 ): Promise<fs.BigIntStats> {
   try {
     const fd = fs.openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
@@ -75,7 +78,7 @@ export async function createFile(
       fs.closeSync(fd);
     }
   } catch (error) {
-    throw toDiskError(error, 'write', path);
+    throw toDiskError(error, 'write', meant);
   }
 }
 
@@ -108,13 +111,54 @@ export async function placeNewFile(
   bytes: Uint8Array | string,
   write?: WriteBytes,
 ): Promise<boolean> {
-  await createFile(staging, bytes, write);
+  await createFile(staging, bytes, { write });
   try {
     return linkIfFree(staging, target);
   } finally {
     // A reader that found the file between link and unlink may have removed the staging name already.
     fs.rmSync(staging, { force: true });
     await syncFolder(dirname(target));
+  }
+}
+
+/**
+ * Replaces a file that only this daemon writes: a reader sees the old or the new content, never a part. `durable`: the
+ * new one survives a power cut when this returns. Not for `plan.json`, which people write too.
+ */
+export async function replaceFile(path: string, content: string, { durable = false } = {}): Promise<void> {
+  const staged = `${dirname(path)}/${stagingName()}`;
+  await createFile(staged, content, { meant: path });
+  try {
+    fs.renameSync(staged, path);
+  } catch (error) {
+    fs.rmSync(staged, { force: true });
+    throw toDiskError(error, 'write', path);
+  }
+  if (durable) await syncFolder(dirname(path));
+}
+
+/**
+ * The same for a file that must be written even on a full disk: without space for a new one, the old one is overwritten
+ * in place, padded with spaces to its old length so that no further byte is needed. A power cut may then leave a
+ * mixture, which readers must treat as missing.
+ */
+export async function replaceOrOverwriteFile(path: string, content: string): Promise<void> {
+  try {
+    await replaceFile(path, content, { durable: true });
+  } catch (error) {
+    if (!isDiskFull(error)) throw error;
+    wrapDiskErrors('write', path, () => overwriteFile(path, content));
+  }
+}
+
+function overwriteFile(path: string, content: string): void {
+  const fd = fs.openSync(path, O_WRONLY | O_NOFOLLOW);
+  try {
+    const bytes = Buffer.from(content.padEnd(fs.fstatSync(fd).size - Buffer.byteLength(content) + content.length));
+    writeAll(fd, bytes, (to, all, offset) => fs.writeSync(to, all, offset, all.length - offset, offset));
+    fs.fdatasyncSync(fd);
+  } finally {
+    fs.closeSync(fd);
   }
 }
 
@@ -137,12 +181,7 @@ export function ensureFolderDurably(path: string): void {
   const made = fs.mkdirSync(path, { recursive: true, mode: 0o700 });
   if (made === undefined) return;
   for (let folder = path; ; folder = dirname(folder)) {
-    const fd = fs.openSync(dirname(folder), O_RDONLY | O_DIRECTORY);
-    try {
-      fs.fsyncSync(fd);
-    } finally {
-      fs.closeSync(fd);
-    }
+    withOpenFile(dirname(folder), fs.fsyncSync, 'follow');
     if (folder === made) return;
   }
 }

@@ -10,7 +10,6 @@ export class CorruptLogError extends UserError {
 
   constructor(file: string, message: string, isOtherVersion = false) {
     super(`${file}: ${message}`);
-    this.name = 'CorruptLogError';
     this.file = file;
     this.isOtherVersion = isOtherVersion;
   }
@@ -22,7 +21,6 @@ export class FencedError extends UserError {
     super(
       `${file}: a daemon that took over the workspace (epoch ${theirs}) writes there; this one (epoch ${ours}) stops. Nothing was overwritten.`,
     );
-    this.name = 'FencedError';
   }
 }
 
@@ -32,7 +30,6 @@ export class DiskError extends UserError {
 
   constructor(code: string, message: string) {
     super(message);
-    this.name = 'DiskError';
     this.code = code;
   }
 }

@@ -3,6 +3,7 @@ import * as fs from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { UserError } from '../../base/user-error.ts';
 import { linkIfFree, placeNewFile, syncFolder } from '../fs/durable-write.ts';
+import { withOpenFile } from '../fs/file-reads.ts';
 import { type OpenFolder, statInFolder, withFolderAsync } from '../fs/open-folder.ts';
 import { toDiskError, wrapDiskErrors } from '../fs/store-errors.ts';
 import { freeName, safeName, sessionPaths } from '../layout/layout.ts';
@@ -82,12 +83,7 @@ const copyToInboxFiles = (source: string, staged: string, files: OpenFolder): Pr
     wrapDiskErrors('copy', source, () => {
       fs.copyFileSync(source, staged, fs.constants.COPYFILE_EXCL | fs.constants.COPYFILE_FICLONE);
       fs.chmodSync(staged, 0o600);
-      const fd = fs.openSync(staged, 'r+');
-      try {
-        fs.fdatasyncSync(fd);
-      } finally {
-        fs.closeSync(fd);
-      }
+      withOpenFile(staged, fs.fdatasyncSync);
     }),
   );
 

@@ -13,9 +13,15 @@ import {
   TimingNote,
 } from '../../protocol/schedules/schedule.ts';
 import { timingFault } from '../../schedules/next-time.ts';
-import { ensureFolderDurably, placeNewFile, removeOldStaging, stagingName, syncFolder } from '../fs/durable-write.ts';
+import {
+  ensureFolderDurably,
+  placeNewFile,
+  removeOldStaging,
+  replaceFile,
+  stagingName,
+  syncFolder,
+} from '../fs/durable-write.ts';
 import { listNames, readJsonFile, readTextOrThrow, statIfExists } from '../fs/file-reads.ts';
-import { replaceFile } from '../fs/replace-file.ts';
 import { wrapDiskErrors } from '../fs/store-errors.ts';
 import { describeSchemaErrors } from '../settings/schema-errors.ts';
 

@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { parseJson } from '../../base/json.ts';
 import { errorCode, errorText, UserError } from '../../base/user-error.ts';
-import { createFile, ensureFolder, syncFolder } from '../fs/durable-write.ts';
+import { createFile, ensureFolder, replaceFile, syncFolder } from '../fs/durable-write.ts';
 import { listNames, readJsonFile } from '../fs/file-reads.ts';
-import { replaceFile } from '../fs/replace-file.ts';
 import { ifExists } from '../fs/store-errors.ts';
 import type { SessionPaths, WorkspacePaths } from '../layout/layout.ts';
 

@@ -1,9 +1,10 @@
+import { attempt } from '../../base/user-error.ts';
 import type { Snapshots } from '../../engine/ports/store-ports.ts';
 import type { LogPosition } from '../../protocol/session/log-entry.ts';
 import { hasPosition } from '../event-log/log-reader.ts';
 import { encodeSnapshot, readSnapshot, type Snapshot } from '../event-log/snapshot-file.ts';
+import { replaceFile } from '../fs/durable-write.ts';
 import { watchFolderIdentity } from '../fs/open-folder.ts';
-import { replaceFile } from '../fs/replace-file.ts';
 import { DiskError } from '../fs/store-errors.ts';
 import type { SessionPaths } from '../layout/layout.ts';
 
@@ -38,9 +39,5 @@ function* matchingSnapshots(paths: SessionPaths, places: string[]): Generator<Sn
 
 /** A damaged event log matches nothing here; its reader reports the damage. */
 function matchesLog(paths: SessionPaths, mark: LogPosition): boolean {
-  try {
-    return hasPosition(paths, mark);
-  } catch {
-    return false;
-  }
+  return attempt(() => hasPosition(paths, mark)) ?? false;
 }

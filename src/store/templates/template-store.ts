@@ -4,9 +4,8 @@ import { nearestName } from '../../base/strings.ts';
 import { InvalidArgument, UserError } from '../../base/user-error.ts';
 import type { Templates } from '../../engine/ports/store-ports.ts';
 import { isTemplateName, type TemplateHead } from '../../protocol/templates/template.ts';
-import { ensureFolder, placeNewFile, stagingName } from '../fs/durable-write.ts';
-import { firstBadUtf8Byte } from '../fs/file-reads.ts';
-import { replaceFile } from '../fs/replace-file.ts';
+import { ensureFolder, placeNewFile, replaceFile, stagingName } from '../fs/durable-write.ts';
+import { firstBadUtf8Byte, withOpenFile } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 
 const EXTENSION = '.md';
@@ -61,22 +60,15 @@ function listTemplateNames(folder: string): string[] {
 
 /** Follows links, since the folder belongs to the person, like AGENTS.md. Does not wait for a pipe. */
 function readTemplateText(path: string): string | undefined {
-  return wrapDiskErrors('read', path, () =>
-    ifExists(() => {
-      const fd = fs.openSync(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
-      try {
-        const stat = fs.fstatSync(fd);
-        const bytes = stat.isFile() && stat.size <= MAX_TEMPLATE_BYTES ? fs.readFileSync(fd) : undefined;
-        if (bytes === undefined)
-          throw new UserError(`${path} is not a template: expected a text file of at most 1 MiB.`);
-        const bad = firstBadUtf8Byte(bytes);
-        if (bad === undefined) return bytes.toString();
-        throw new UserError(`${path} is not UTF-8 text: byte ${bad} cannot be read. Save it as UTF-8.`);
-      } finally {
-        fs.closeSync(fd);
-      }
-    }),
-  );
+  const read = (fd: number): string => {
+    const stat = fs.fstatSync(fd);
+    const bytes = stat.isFile() && stat.size <= MAX_TEMPLATE_BYTES ? fs.readFileSync(fd) : undefined;
+    if (bytes === undefined) throw new UserError(`${path} is not a template: expected a text file of at most 1 MiB.`);
+    const bad = firstBadUtf8Byte(bytes);
+    if (bad === undefined) return bytes.toString();
+    throw new UserError(`${path} is not UTF-8 text: byte ${bad} cannot be read. Save it as UTF-8.`);
+  };
+  return wrapDiskErrors('read', path, () => ifExists(() => withOpenFile(path, read, 'follow')));
 }
 
 /**

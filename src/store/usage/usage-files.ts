@@ -2,9 +2,8 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { parseJson } from '../../base/json.ts';
 import { type CallSource, type OpenCall, type UsageEntry, UsageFile } from '../../protocol/workspace/usage-file.ts';
-import { ensureFolderDurably } from '../fs/durable-write.ts';
+import { ensureFolderDurably, replaceFile } from '../fs/durable-write.ts';
 import { listNames, readTextFile } from '../fs/file-reads.ts';
-import { replaceFile } from '../fs/replace-file.ts';
 
 /** The day of a time on this machine, as 2026-01-31. */
 export function localDay(time: Date): string {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { hostname } from 'node:os';
 import { z } from 'zod';
-import { errorCode, errorText, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, errorText, UserError } from '../../base/user-error.ts';
 import { withTrustedPath } from '../../protocol/workspace/session-names.ts';
 import { readJsonFile } from '../fs/file-reads.ts';
 import { bootId, hasProc, isProcessRunning, processStartTime } from '../fs/process-identity.ts';
@@ -38,11 +38,7 @@ export function currentProcess(now: Date): ProcessIdentity {
 }
 
 function pidNamespace(): { pid_ns?: string } {
-  try {
-    return { pid_ns: fs.readlinkSync('/proc/self/ns/pid') };
-  } catch {
-    return {};
-  }
+  return attempt(() => ({ pid_ns: fs.readlinkSync('/proc/self/ns/pid') })) ?? {};
 }
 
 /** The identity in a lock file of this format; undefined if there is none or it is invalid. */

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Frame, Locator, Page } from 'playwright-core';
 import { z } from 'zod';
 import { formatBytes } from '../../base/strings.ts';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import { openWorkPaths } from '../files/work-paths.ts';
 import { findFreePath, writeWorkFile } from '../files/write-file.ts';
 import { parseFetchUrl } from '../web/destination.ts';
@@ -277,9 +277,5 @@ async function downloadInto(page: Page, url: URL, { browser, work, signal }: Act
 }
 
 function decodeName(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
+  return attempt(() => decodeURIComponent(part)) ?? part;
 }

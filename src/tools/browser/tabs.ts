@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BrowserContext, Dialog, Page, Request } from 'playwright-core';
 import { truncate } from '../../base/strings.ts';
+import { attempt } from '../../base/user-error.ts';
 import { answerCookieBanners, type CookieBanners } from './cookie-banners.ts';
 import { type Downloads, trackDownloads } from './downloads.ts';
 
@@ -209,12 +210,12 @@ async function answerDialog(dialog: Dialog, note: (text: string) => void): Promi
 
 function trackTraffic({ page, refs, traffic }: Tab, failed: (url: string) => void): void {
   const isMain = (request: Request) => {
-    try {
-      return /^https?:/.test(request.url()) && request.isNavigationRequest() && request.frame() === page.mainFrame();
-    } catch {
-      // From a worker, or from a frame that does not exist yet.
-      return false;
-    }
+    // From a worker, or from a frame that does not exist yet.
+    return (
+      attempt(
+        () => /^https?:/.test(request.url()) && request.isNavigationRequest() && request.frame() === page.mainFrame(),
+      ) ?? false
+    );
   };
   page.on('request', (request) => {
     traffic.open++;

@@ -4,7 +4,7 @@ import { basename, dirname, join, relative } from 'node:path';
 import { z } from 'zod';
 import { startDeadline } from '../../base/async.ts';
 import { escapeControlChars } from '../../base/strings.ts';
-import { UserError } from '../../base/user-error.ts';
+import { attempt, UserError } from '../../base/user-error.ts';
 import type { ToolContext } from '../../engine/ports/tool-ports.ts';
 import { MAX_INLINE_CHARS } from '../../protocol/session/log-entry.ts';
 import {
@@ -88,11 +88,7 @@ function entryLine({ real, kind }: FolderEntry, paths: WorkPaths): string {
 }
 
 function readLinkTarget(real: string, paths: WorkPaths): string {
-  try {
-    return withFolder(paths, dirname(real), (folder) => readlinkSync(folder.at(basename(real))));
-  } catch {
-    return '?';
-  }
+  return attempt(() => withFolder(paths, dirname(real), (folder) => readlinkSync(folder.at(basename(real))))) ?? '?';
 }
 
 type FolderEntry = { real: string; kind: 'file' | 'folder' | 'link' | 'other' };

@@ -2,7 +2,7 @@ import * as fs from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { escapeControlChars, formatBytes } from '../../base/strings.ts';
-import { errorCode, UserError } from '../../base/user-error.ts';
+import { attempt, errorCode, UserError } from '../../base/user-error.ts';
 import { hasProc } from '../../store/fs/process-identity.ts';
 import { realPathOrNone } from '../common/path-lookup.ts';
 import { type ResolvedPath, toFileError, type WorkPaths } from './work-paths.ts';
@@ -136,11 +136,7 @@ export function statOrThrow({ real, displayName }: ResolvedPath, paths: WorkPath
 
 /** The size of a file as text for a listing. */
 export function formatFileSize(real: string, paths: WorkPaths): string {
-  try {
-    return formatBytes(lstatAt(real, paths).size);
-  } catch {
-    return 'gone';
-  }
+  return attempt(() => formatBytes(lstatAt(real, paths).size)) ?? 'gone';
 }
 
 /** The real path of an open file: from the kernel if available, else its path if that still names this file. */

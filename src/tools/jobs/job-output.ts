@@ -70,12 +70,10 @@ const emptyNote = ({ total }: OutputPart, from: number): string =>
   total > 0 && from > 0 ? '(nothing new)' : '(no output)';
 
 function readLastView(job: Job): z.infer<typeof LastView> {
-  try {
-    return LastView.parse(JSON.parse(readSmallFile(jobFiles(job.folder).seen)));
-  } catch {
-    // The first view, or a crash while this file was written, in which case everything is shown again.
-    return { call: '', from: 0, to: 0 };
-  }
+  // The first view, or a crash while this file was written, in which case everything is shown again.
+  return (
+    attempt(() => LastView.parse(JSON.parse(readSmallFile(jobFiles(job.folder).seen)))) ?? { call: '', from: 0, to: 0 }
+  );
 }
 
 function writeLastView(job: Job, seen: z.infer<typeof LastView>): void {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
-import { getOwn } from '../../base/collections.ts';
+import { getOwn, isRecord } from '../../base/collections.ts';
 import { truncate } from '../../base/strings.ts';
 import type { ToolResult } from '../../engine/ports/tool-ports.ts';
 import type { McpServer } from '../../protocol/settings/mcp-config.ts';
@@ -78,14 +78,14 @@ function argumentSchema(parameters: Record<string, unknown>): z.ZodObject {
 function withoutNulls(values: JsonObject, { properties, required }: JsonObject): JsonObject {
   const isLeftOut = (key: string) =>
     !(Array.isArray(required) && required.includes(key)) &&
-    isObject(properties) &&
+    isRecord(properties) &&
     refusesNull(getOwn(properties, key));
   return Object.fromEntries(Object.entries(values).filter(([key, value]) => value !== null || !isLeftOut(key)));
 }
 
 /** Whether a schema surely does not accept null. */
 function refusesNull(schema: unknown): boolean {
-  if (!isObject(schema) || schema['nullable'] === true) return false;
+  if (!isRecord(schema) || schema['nullable'] === true) return false;
   const { type, enum: values, anyOf, oneOf } = schema;
   if (Array.isArray(values)) return !values.includes(null);
   if (type !== undefined) return ![type].flat().includes('null');
@@ -156,7 +156,7 @@ const DROPPED_KEYS = new Set(['$schema', '$id', '$anchor', '$defs', 'definitions
  */
 function toToolParameters(schema: unknown): JsonObject | undefined {
   if (schema === undefined || schema === null) return { type: 'object', properties: {} };
-  if (!isObject(schema)) return undefined;
+  if (!isRecord(schema)) return undefined;
   const top = resolveTopRef(schema, schema);
   if (top['type'] !== undefined && top['type'] !== 'object') return undefined;
   const written = inlineRefs(top, schema);
@@ -166,7 +166,7 @@ function toToolParameters(schema: unknown): JsonObject | undefined {
   const { properties, required, ...rest } = kept;
   return {
     type: 'object',
-    properties: isObject(properties) ? properties : {},
+    properties: isRecord(properties) ? properties : {},
     ...(Array.isArray(required) && { required: required.filter((key) => typeof key === 'string') }),
     ...rest,
   };
@@ -175,14 +175,14 @@ function toToolParameters(schema: unknown): JsonObject | undefined {
 /** The names of the arguments, and the required ones. */
 function argumentKeys({ properties, required }: JsonObject): { keys: string[]; required: string[] } {
   const wanted = Array.isArray(required) ? required.filter((key) => typeof key === 'string') : [];
-  const named = isObject(properties) ? Object.keys(properties) : [];
+  const named = isRecord(properties) ? Object.keys(properties) : [];
   return { keys: [...new Set([...named, ...wanted])].filter((key) => key !== '__proto__'), required: wanted };
 }
 
 function resolveTopRef(schema: JsonObject, root: JsonObject): JsonObject {
   const target = typeof schema['$ref'] === 'string' ? refTarget(schema['$ref'], root) : undefined;
   const { $ref, ...beside } = schema;
-  return isObject(target) ? { ...target, ...beside } : schema;
+  return isRecord(target) ? { ...target, ...beside } : schema;
 }
 
 /** Undefined if it has too many parts. */
@@ -191,14 +191,14 @@ function inlineRefs(top: JsonObject, root: JsonObject): JsonObject | undefined {
   // Below `properties` the keys are argument names, not schema keywords.
   const visit = (value: unknown, depth: number, within: string[], isNames = false): unknown => {
     if (--left < 0) return {};
-    if (depth > MAX_DEPTH) return isObject(value) ? {} : undefined;
+    if (depth > MAX_DEPTH) return isRecord(value) ? {} : undefined;
     if (Array.isArray(value)) return value.map((one) => visit(one, depth + 1, within));
-    if (!isObject(value)) return value;
+    if (!isRecord(value)) return value;
     const ref = value['$ref'];
     if (typeof ref === 'string' && !isNames) {
       const target = within.includes(ref) ? undefined : refTarget(ref, root);
       const { $ref, ...beside } = value;
-      return visit(isObject(target) ? { ...target, ...beside } : beside, depth + 1, [...within, ref]);
+      return visit(isRecord(target) ? { ...target, ...beside } : beside, depth + 1, [...within, ref]);
     }
     const entries = Object.entries(value).filter(([key]) => (isNames || !DROPPED_KEYS.has(key)) && key !== '__proto__');
     return Object.fromEntries(
@@ -206,7 +206,7 @@ function inlineRefs(top: JsonObject, root: JsonObject): JsonObject | undefined {
     );
   };
   const written = visit(top, 0, []);
-  return left >= 0 && isObject(written) ? written : undefined;
+  return left >= 0 && isRecord(written) ? written : undefined;
 }
 
 /** The target of a pointer into the schema itself (`#/$defs/a`). */
@@ -218,11 +218,7 @@ function refTarget(ref: string, root: JsonObject): unknown {
     .split('/')
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
   return path.reduce<unknown>(
-    (here, key) => (isObject(here) && Object.hasOwn(here, key) ? here[key] : undefined),
+    (here, key) => (isRecord(here) && Object.hasOwn(here, key) ? here[key] : undefined),
     root,
   );
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,6 @@
 import { basename, dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
+import { attempt } from '../../base/user-error.ts';
 import { escapePattern } from '../../protocol/settings/permissions.ts';
 import { isInside, realPathOrNone } from '../common/path-lookup.ts';
 
@@ -159,11 +160,7 @@ const ENCODED =
 /** A part of an address decoded, except the characters that would end it. */
 const decodePart = (part: string, ends: RegExp): string =>
   part.replace(ENCODED, (bytes) => {
-    try {
-      return decodeURIComponent(bytes).replace(ends, encodeURIComponent);
-    } catch {
-      return bytes;
-    }
+    return attempt(() => decodeURIComponent(bytes).replace(ends, encodeURIComponent)) ?? bytes;
   });
 
 const decodePath = (address: string): string => mapPath(address, (path) => decodePart(path, /[?#\s]/g));

@@ -1,7 +1,7 @@
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { sessionStatus } from '../../../src/core/session/session-queries.ts';
+import { messageStanding } from '../../../src/core/session/session-queries.ts';
 import type { Session } from '../../../src/core/session/session-state.ts';
 import type { Event } from '../../../src/protocol/session/event.ts';
 import { rootSessionOf } from '../../../src/protocol/workspace/session-names.ts';
@@ -110,7 +110,7 @@ function approve(root: string, family: readonly Logged[]): boolean {
 async function goOn(ground: Ground, family: readonly Logged[], sent: Map<string, number>): Promise<boolean> {
   const root = family.find(({ name }) => name === rootSessionOf(name));
   const times = sent.get(root?.name ?? '') ?? 0;
-  const now = root && sessionStatus(root.session);
+  const now = root && messageStanding(root.session);
   if (!root || (now !== 'paused' && now !== 'waiting') || times > PATIENCE) return false;
   const id = `${root.name}-last-${times}`;
   const message =

@@ -34,7 +34,7 @@ export const token = defineCommand({
       else if (all.length === 0) printNote('No tokens besides .agentd/token. Add one: agentctl token add --help');
       else
         print(formatTable(all.map((one) => [one.name, one.role, one.sessions.join(' '), localTime(one.created_at)])));
-      return 'ok';
+      return;
     }
     const { name } = args;
     if (name === undefined)
@@ -42,7 +42,7 @@ export const token = defineCommand({
     if (args.action === 'remove') {
       await tokens.remove(name);
       print(`The token of ${name} no longer works.`);
-      return 'ok';
+      return;
     }
     await client.accessToken();
     const added = await tokens.add({ name, role: args.role, sessions: args.sessions ?? ['*'] });
@@ -51,7 +51,6 @@ export const token = defineCommand({
       print(added);
       printNote('It is shown once and not kept. Servers that run accept it at once.');
     }
-    return 'ok';
   },
 });
 
@@ -97,7 +96,6 @@ export const serve = defineCommand({
     print(`SERVING ${server.url}`);
     await stopped;
     await server.close();
-    return 'ok';
   },
 });
 
@@ -140,7 +138,6 @@ export const open = defineCommand({
     print(address);
     if (!args.print && !(await openInBrowser(once)))
       printNote('No browser could be opened. Open the address above in one on this machine.');
-    return 'ok';
   },
 });
 
@@ -152,7 +149,6 @@ export const acp = defineCommand({
     const client = await openWorkspaceClient(args);
     const { serveAcp } = await import('../../acp/index.ts');
     await serveAcp(client, { input: process.stdin, output: process.stdout, complain: printNote });
-    return 'ok';
   },
 });
 
@@ -179,7 +175,7 @@ export const otel = defineCommand({
     const { env } = process;
     if (env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') {
       printNote('OTEL_SDK_DISABLED is true: nothing is sent.');
-      return 'ok';
+      return;
     }
     const client = await openWorkspaceClient(args);
     const { openOtlpSender } = await import('../../otel/otlp-sender.ts');
@@ -192,7 +188,6 @@ export const otel = defineCommand({
     const content = env['OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT']?.toLowerCase() === 'true';
     const settings = { sender, since: args.since, content, once, signal: ended.signal, complain: printError };
     await followWorkspace(client, settings);
-    return 'ok';
   },
 });
 

@@ -31,7 +31,6 @@ export const fork = defineCommand({
     if (args.json) printJson(made);
     else
       printDone(`Made ${readableName(made.name)} from ${readableName(session)} as of event ${made.seq}. It is paused.`);
-    return 'ok';
   },
 });
 
@@ -63,7 +62,6 @@ export const exportCommand = defineCommand({
     if (args.json) printJson({ file: path, sessions: tar.sessions, left_out: tar.leftOut });
     else printDone(`Wrote ${path}: ${tar.sessions.map(({ name }) => readableName(name)).join(', ')}.`);
     for (const one of tar.leftOut) printNote(toSingleLine(`Left out: ${one}`, 1000));
-    return 'ok';
   },
 });
 
@@ -99,6 +97,5 @@ export const importCommand = defineCommand({
           `${readableName(name)} has settings of its own, which may allow calls and start programs. Read them before you continue it: ${commandLine(client.paths.root, ['settings', readableName(name)])}`,
         ),
       );
-    return 'ok';
   },
 });

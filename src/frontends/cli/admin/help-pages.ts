@@ -25,7 +25,7 @@ export const help = defineCommand({
         '\nRead one with: agentctl help <page>, or <page>.md if it has the name of a command: agentctl help undo.md',
       );
       print('The commands: agentctl --help');
-      return 'ok';
+      return;
     }
     const name = topic.replace(/\.md$/, '');
     if (!pages.includes(name)) {
@@ -36,7 +36,6 @@ export const help = defineCommand({
       );
     }
     print(stripControls(readPage(name).trimEnd().replaceAll('\\|', '|')));
-    return 'ok';
   },
 });
 

@@ -88,7 +88,7 @@ async function startDaemon(client: Client, program: string, flags: DaemonFlags, 
   if (fault !== null) printError(stripControls(fault));
   const disk = client.status()?.disk;
   if (disk && disk.space !== 'ok')
-    printNote(`The disk takes no new messages: ${disk.why}. Free some space, and work begins by itself.`);
+    printNote(`The disk takes no new messages: ${disk.why}. Free some space, and work begins automatically.`);
   const { modelFault } = await import('../../../client/actions/settings-edit.ts');
   const wrong = await modelFault(client.paths, flags.config && resolve(flags.config), modelSettingsFromFlags(flags));
   if (wrong === null) return;

@@ -147,7 +147,7 @@ function stateLabel(
   { standing, waits_for, waits_until: until, inbox, waits }: SessionOverview,
   isServed: boolean,
 ): string {
-  const goesOn = until === null ? '' : `, goes on ${formatLocalTime(until).slice(0, 16)}`;
+  const goesOn = until === null ? '' : `, resumes ${formatLocalTime(until).slice(0, 16)}`;
   const isDisk = waits?.what === 'disk';
   const note =
     standing === 'running' && !isServed ? 'no daemon' : isDisk ? 'disk' : toSingleLine(waits_for ?? '', 20) + goesOn;

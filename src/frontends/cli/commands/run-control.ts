@@ -112,7 +112,6 @@ export const approvals = defineCommand({
     if (args.json) printJson(waiting);
     else if (waiting.length === 0) printNote('No call is waiting for approval.');
     else print(waiting.map((call) => formatWaitingCall(call, args)).join('\n\n'));
-    return 'ok';
   },
 });
 
@@ -152,7 +151,6 @@ export const jobs = defineCommand({
     if (args.json) printJson(found);
     else if (found.length === 0) printNote('No jobs.');
     else print(formatJobs(found));
-    return 'ok';
   },
 });
 

@@ -49,7 +49,6 @@ export const log = defineCommand({
       if (args.json) printRawLine(line);
       else print(formatEventLine(event));
     }
-    return 'ok';
   },
 });
 
@@ -85,7 +84,6 @@ export const why = defineCommand({
     else printNote(hasPlan ? 'The plan has no steps yet.' : 'There is no plan.');
     if (!args.json && steps.length === 0) await noteWait(client, session);
     if (!args.json && args.step === undefined && messages !== '') print(messages);
-    return 'ok';
   },
 });
 

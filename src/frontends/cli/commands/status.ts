@@ -62,7 +62,7 @@ const isSaid = ({ kind, needs, since }: OwedItem): boolean =>
 
 function formatOwed({ session, why, since, until, help }: OwedItem): string {
   const when =
-    until !== null ? `, goes on ${formatLocalTime(until)}` : since !== null ? `, since ${formatLocalTime(since)}` : '';
+    until !== null ? `, resumes ${formatLocalTime(until)}` : since !== null ? `, since ${formatLocalTime(since)}` : '';
   const where = session === null ? '' : `${readableName(session)}: `;
   return `Owed:      ${toSingleLine(`${where}${why}${when}${help === null ? '' : `. ${help}`}`, 300)}`;
 }
@@ -128,7 +128,7 @@ export async function printStatus(args: JsonOptions): Promise<ExitName> {
         : `No daemon is running. Start one with: ${formatCommand(['start'], args)}`,
     );
     print(`Workspace: ${workspace}`);
-    print(`Log:       ${log}`);
+    print(`Log:       ${existsSync(log) ? log : 'no file; a daemon in the foreground writes to its terminal'}`);
     if (owner) print(`Lock:      ${describeLock(owner.lock)}`);
     print(`Sessions:  ${total}${formatCounts(counts)}`);
     const isThere = existsSync(client.paths.config);

@@ -89,6 +89,5 @@ export const saveTemplate = defineCommand({
       print(path);
       printNote('Add parameters for values that may differ next time; see docs/templates.md.');
     }
-    return 'ok';
   },
 });

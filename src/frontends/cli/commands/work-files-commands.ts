@@ -37,7 +37,6 @@ export const diff = defineCommand({
     if (args.json) printJson(found);
     else print(args.full ? stripControls(found.patch?.trimEnd() ?? '') : formatDiff(found));
     if (!args.json) noteLeftOut(found.left_out);
-    return 'ok';
   },
 });
 
@@ -57,7 +56,6 @@ export const files = defineCommand({
     else if (found.entries.length === 0) printNote('work/ is empty.');
     else print(formatFiles(found));
     if (!args.json) noteLeftOut(found.left_out);
-    return 'ok';
   },
 });
 

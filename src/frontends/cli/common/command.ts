@@ -63,8 +63,8 @@ type CommandSpec<T> = {
   aliases?: readonly string[];
   describe: string;
   builder: (cli: Argv<GlobalOptions>) => Argv<T>;
-  /** Runs the command and returns the name of its exit code. */
-  run: (args: ArgumentsCamelCase<T>, services: CliServices) => Promise<ExitName>;
+  /** Runs the command and returns the name of its exit code, if not `ok`. */
+  run: (args: ArgumentsCamelCase<T>, services: CliServices) => Promise<ExitName | undefined>;
 };
 
 export function defineCommand<T extends GlobalOptions>({
@@ -83,7 +83,7 @@ export function defineCommand<T extends GlobalOptions>({
         command: [usage, ...aliases],
         describe,
         builder,
-        handler: async (args) => ended(await run(args, services)),
+        handler: async (args) => ended((await run(args, services)) ?? 'ok'),
       }),
   };
 }

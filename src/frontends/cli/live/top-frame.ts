@@ -56,14 +56,14 @@ export const unreadableRow = (name: string, why: string): TopRow => ({
   ...{ name, state: 'unreadable', count: '-', doing: toSingleLine(why, 300), spent: '', needsYou: true, changed: '' },
 });
 
-/** A wait that is told in full; of any other its name and the step are. */
+/** A wait whose reason is shown in full; of any other the name and the step are shown. */
 const isToldInFull = ({ what, needs }: SessionWait, standing: SessionDetails['standing']): boolean =>
   needs === 'time' || (needs === 'repair' && standing !== 'failed') || what === 'approval' || what === 'question';
 
 /** Why the `plan.json` of a run that is not over cannot be read, here or in a child session, which is named. */
 function planFault({ standing, planProblem, session, children }: SessionDetails, label = ''): string | null {
   const isOpen = standing === 'running' || standing === 'waiting' || standing === 'paused';
-  // What of an edit was not accepted is told in the next reply.
+  // The next reply says what of an edit was not accepted.
   if (isOpen && planProblem !== null && planProblem !== session.planProblem) return `${label}${planProblem}`;
   for (const { child, shown } of children) {
     const found = shown && planFault(shown, `${readableName(child)}: `);

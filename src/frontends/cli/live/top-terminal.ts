@@ -227,7 +227,7 @@ function openActions({ client, words }: TopTerminal, say: (text: string) => void
     const said = legible(`${call.tool} ${call.display}`);
     if (before !== `${decision} ${call.hash}`) {
       asked = `${decision} ${call.hash}`;
-      return say((decision === 'allow' ? words.sureAllow : words.sureDeny)(said));
+      return say(words.sure(decision, said));
     }
     const message = await decisionMessage(client, { is: 'decision', call, decision });
     await send(words.sent(decision, readableName(call.session)), client.send(call.session, message));

@@ -67,7 +67,7 @@ function show(c: Context<HttpEnv>, state: AnswerState): Response {
   const { session, tool, display, why, expires_at } = state.call;
   return page(
     'Allow this call?',
-    `<p>The session <b>${toHtml(readableName(session))}</b> wants to use <b>${toHtml(tool)}</b>:</p><pre>${toHtml(display)}</pre><p>${toHtml(why)}</p><form method="post"><button name="decision" value="allow">Allow once</button><button name="decision" value="deny">Deny</button></form><p>Denied by itself at ${toHtml(expires_at)}.</p>${linkTo(session)}`,
+    `<p>The session <b>${toHtml(readableName(session))}</b> wants to use <b>${toHtml(tool)}</b>:</p><pre>${toHtml(display)}</pre><p>${toHtml(why)}</p><form method="post"><button name="decision" value="allow">Allow once</button><button name="decision" value="deny">Deny</button></form><p>Denied automatically at ${toHtml(expires_at)}.</p>${linkTo(session)}`,
   );
 }
 

@@ -154,7 +154,7 @@ export const chinese: Words = {
   messageHint: 'Enter 发送，Shift+Enter 换行',
   send: '发送',
   sending: '正在发送…',
-  who: { you: '你', writing: '智能体正在输入' },
+  who: { you: '你', agent: '智能体', writing: '智能体正在输入' },
   showAll: (lines) => `显示全部 ${lines} 行`,
   verbs: {
     shell: '运行',

@@ -161,7 +161,7 @@ export const english = {
   messageHint: 'Enter sends, Shift+Enter starts a new line',
   send: 'Send',
   sending: 'Sending …',
-  who: { you: 'You', writing: 'The agent is writing' },
+  who: { you: 'You', agent: 'The agent', writing: 'The agent is writing' },
   showAll: (lines: number) => (lines === 1 ? 'Show all of it' : `Show all ${lines} lines`),
   verbs: {
     shell: 'run',
@@ -271,7 +271,7 @@ export const english = {
     blocked: 'Notifications of this page are blocked in the settings of the browser.',
     insecure: 'Notifications need an address at localhost, or HTTPS.',
   },
-  goesOn: (at: string) => `goes on ${at}`,
+  goesOn: (at: string) => `resumes ${at}`,
   budgets: 'Budgets',
   budgetColumns: { name: 'Budget', spent: 'Spent', limit: 'Limit', until: 'Until' },
   schedules: 'Schedules',

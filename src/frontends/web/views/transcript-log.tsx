@@ -71,10 +71,9 @@ export function TranscriptLog() {
       {...FOCUSABLE}
       onScroll={({ currentTarget: scroller }) => {
         isAtEnd.current = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
-        const [seen, button] = [scroller, scroller.querySelector(':scope > button')].map((it) =>
-          it?.getBoundingClientRect(),
-        );
-        if (seen && button && button.bottom > seen.top && button.top < seen.bottom) void showEarlier();
+        const seen = scroller.getBoundingClientRect();
+        const button = scroller.querySelector(':scope > button')?.getBoundingClientRect();
+        if (button && button.bottom > seen.top && button.top < seen.bottom) void showEarlier();
       }}
     >
       {transcript?.isCut && hidden === 0 && <p class="quiet">{removed}</p>}
@@ -112,20 +111,27 @@ function renderItem(item: TranscriptItem): VNode {
 
 function Item(item: TranscriptItem) {
   const { who, runEnds, noteWords } = words.value;
+  const nameOf = (author: string) => `${author}, ${formatTime(item.at)}`;
   switch (item.kind) {
     case 'message':
       return (
-        <article class="message">
-          <Who name={item.from ?? who.you} at={item.at} />
+        <article class="message" aria-label={nameOf(item.from ?? who.you)}>
+          <p class="who">
+            {item.from ?? who.you} <At time={item.at} />
+          </p>
           <p class="plain">{item.text}</p>
           <FileList files={item.files} />
         </article>
       );
     case 'answer':
-      return <article class="answer">{renderMarkdown(item.text)}</article>;
+      return (
+        <article class="answer" aria-label={nameOf(who.agent)}>
+          {renderMarkdown(item.text)}
+        </article>
+      );
     case 'reply':
       return (
-        <article class={`reply ${item.status}`}>
+        <article class={`reply ${item.status}`} aria-label={nameOf(runEnds[item.status])}>
           <p class="who row">
             <StateLabel state={stateOfEnd(item.status)} text={runEnds[item.status]} /> <At time={item.at} />
           </p>
@@ -164,14 +170,6 @@ function StepHeading({ name, state, text, at }: StepItem & { at: string }) {
       <At time={at} />
       {text !== '' && <p>{text}</p>}
     </div>
-  );
-}
-
-function Who({ name, at }: { name: string; at: string }) {
-  return (
-    <p class="who">
-      {name} <At time={at} />
-    </p>
   );
 }
 

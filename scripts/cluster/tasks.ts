@@ -7,11 +7,11 @@ const MARK = /@task-(\w[\w-]*)/;
 const MAX_WAIT_MS = 60_000;
 
 /** What sessions did, by a file beside the workspace to which each of their commands appends a line of its own. */
-export type Ledger = {
+export type Tasks = {
   /** The endpoint of a model that has each task write some lines, one command each. */
   url: string;
   /** Sends a task to a new session: that many commands of so many seconds each. Returns its folder. */
-  task(name: string, commands: number, seconds?: number): string;
+  send(name: string, commands: number, seconds?: number): string;
   /** Lines of a session, in order. */
   lines(session: string): string[];
   /** Resolves with the time of the first request for the session after now. */
@@ -26,7 +26,7 @@ export type Ledger = {
 
 type Task = { folder: string; commands: number; seconds: number };
 
-export async function openLedger(root: string, file: string): Promise<Ledger> {
+export async function openTasks(root: string, file: string): Promise<Tasks> {
   writeFileSync(file, '');
   let tasks = new Map<string, Task>();
   const known = new Map<string, Task>();
@@ -51,7 +51,7 @@ export async function openLedger(root: string, file: string): Promise<Ledger> {
   };
   return {
     url: server.url,
-    task(name, commands, seconds = 0.2) {
+    send(name, commands, seconds = 0.2) {
       const folder = join(root, '.sessions', name);
       const task = { folder, commands, seconds };
       tasks.set(name, task);
