@@ -43,7 +43,9 @@ export function smallDisk(options = 'size=12m', at = fs.mkdtempSync(join(tmpdir(
     fill(what = 'bytes') {
       fs.mkdirSync(litter, { recursive: true });
       try {
-        for (let n = 0; ; n++)
+        // No more than was free: what a daemon gives up meanwhile stays its own.
+        const { bavail, bsize, ffree } = fs.statfsSync(at);
+        for (let n = 0; n < (what === 'bytes' ? Math.ceil((bavail * bsize) / (64 * 1024)) : ffree); n++)
           fs.writeFileSync(join(litter, String(n)), what === 'bytes' ? Buffer.alloc(64 * 1024, 'x') : '');
       } catch {
         // It is full.
