@@ -295,7 +295,7 @@ test('doctor names what is missing, starts nothing and tells no secret', () => {
     web: { url: 'http://127.0.0.1:9/mcp?key=sunflower', headers: { Authorization: 'Bearer swordfish' } },
     off: { command: 'x', disabled: true },
     shell: { command: 'sh', args: ['-c', 'exec "$0"', '--key=starfish'], sandbox: 'none' as const },
-    outside: { command: 'sh', args: ['/work/start.sh'], sandbox: 'none' as const },
+    outside: { command: 'sh', args: ['/srv/start.sh'], sandbox: 'none' as const },
   };
   const found = checkMcpServers(servers, { PATH: process.env['PATH'] });
   expect(found.map(({ is }) => is)).toEqual(['ok', 'warning', 'warning', 'ok', 'note', 'warning', 'ok']);
