@@ -75,9 +75,9 @@ test.skipIf(!canRunSystemd())(
     const script = [
       'mount -t tmpfs tmpfs /run; mkdir -p /run/systemd/system /run/u',
       '/lib/systemd/systemd --user >/dev/null 2>&1 & manager=$!',
-      'until systemctl --user show-environment >/dev/null 2>&1; do sleep 0.1; done',
+      `timeout 60 sh -c 'until systemctl --user show-environment; do sleep 0.1; done' >/dev/null 2>&1; echo "manager $?"`,
       `${ctl('service', 'install', '--model', 'runbook')}; echo "install $?"`,
-      `${ctl('send', 'demo', '1. Say it: `echo hi`', '--wait')}; echo "send $?"`,
+      `${ctl('send', 'demo', '1. Say it: `echo hi`', '--wait', '--timeout', '60')}; echo "send $?"`,
       `systemctl --user show ${unit} -p ActiveState,StatusText,NRestarts`,
       `${ctl('service', 'status', '--json')}`,
       `${ctl('start', '--model', 'other')}; echo "flags $?"`,
@@ -93,7 +93,7 @@ test.skipIf(!canRunSystemd())(
       `${ctl('service', 'status')}; echo "stale $?"`,
       `${ctl('service', 'uninstall')}; echo "uninstall $?"`,
       `ls "$XDG_CONFIG_HOME/systemd/user"; ${ctl('service', 'status')}; echo "gone $?"`,
-      'systemctl --user exit; wait $manager',
+      'systemctl --user exit; timeout 30 tail --pid $manager -f /dev/null; kill -KILL $manager',
     ].join('\n');
     const inside = { env: { ...env, XDG_RUNTIME_DIR: '/run/u' }, encoding: 'utf8' } as const;
     const { stdout } = spawnSync('unshare', ['-m', 'sh', '-c', `exec 2>&1\n${script}`], inside);
