@@ -2,6 +2,7 @@ import { defineConfig } from 'vitest/config';
 import type { Reporter } from 'vitest/reporters';
 import { LongestFirst } from './tests/support/longest-first.ts';
 import { isolated, shared } from './tests/support/projects.ts';
+import { endStuckWorkers } from './tests/support/stuck-workers.ts';
 
 /** One plain line at the end, for whoever reads logs with a program. */
 const closingLine: Reporter = {
@@ -25,6 +26,7 @@ export default defineConfig({
   test: {
     testTimeout: 60_000,
     hookTimeout: 30_000,
+    setupFiles: 'tests/support/bounded-children.ts',
     // Most tests wait for daemons: with as many workers as cores, both cores are idle half the time.
     // Two quiet cores took 297 s with six workers and 321 s with four.
     maxWorkers: 6,
@@ -33,6 +35,7 @@ export default defineConfig({
     reporters: [
       'default',
       closingLine,
+      endStuckWorkers(),
       ...(report ? [['json', { outputFile: report }] satisfies [string, object]] : []),
     ],
     projects: [

@@ -9,13 +9,18 @@ export function readReport(path) {
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : null;
 }
 
-/** Each failed test of a report: its file, its full name and the first line of its error. */
+/**
+ * Each failed test of a report: its file, its full name and the first line of its error. A file whose process was ended in the
+ * middle has tests that are `pending`.
+ */
 export function failuresOf(report) {
+  const cutOff = [{ fullName: '(file)', failureMessages: ['its process ended before its tests did'] }];
   return report.testResults
-    .filter(({ status }) => status === 'failed')
-    .flatMap(({ name, message, assertionResults }) => {
+    .filter(({ status, assertionResults }) => status === 'failed' || assertionResults.some(isPending))
+    .flatMap(({ name, status, message, assertionResults }) => {
       const failed = assertionResults.filter(({ status }) => status === 'failed');
-      const tests = failed.length > 0 ? failed : [{ fullName: '(file)', failureMessages: [message] }];
+      const whole = status === 'failed' ? [{ fullName: '(file)', failureMessages: [message] }] : cutOff;
+      const tests = failed.length > 0 ? failed : whole;
       const file = relative(process.cwd(), name);
       return tests.map(({ fullName, failureMessages }) => ({
         file,
@@ -24,6 +29,8 @@ export function failuresOf(report) {
       }));
     });
 }
+
+const isPending = ({ status }) => status === 'pending';
 
 const firstLine = (text) =>
   (text ?? '')

@@ -193,19 +193,23 @@ const publishLater = (folder: string, log: Log): Promise<void> =>
  * of work in hand is not lost.
  */
 function writeWithReserve(disk: () => DiskMonitor): NonNullable<SessionFolderOptions['disk']> {
+  const makeRoom = (error: unknown, bytes: number) => {
+    if (!isDiskFull(error)) return false;
+    disk().reportFull(error);
+    return disk().freeReserve(bytes);
+  };
   return {
     write(fd, bytes, offset) {
       for (;;) {
         try {
           return fs.writeSync(fd, bytes, offset);
         } catch (error) {
-          if (!isDiskFull(error)) throw error;
-          disk().reportFull(error);
           // Another program may take what was freed; then more of the reserve is freed.
-          if (!disk().freeReserve(bytes.length - offset)) throw error;
+          if (!makeRoom(error, bytes.length - offset)) throw error;
         }
       }
     },
+    makeRoom,
     sync: promisify(fs.fdatasync),
   };
 }

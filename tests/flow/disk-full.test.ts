@@ -1,10 +1,12 @@
 import { spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { isDiskFull } from '../../src/base/user-error.ts';
 import { realClock } from '../../src/daemon/host/clock.ts';
 import { type FreeSpace, openDiskMonitor } from '../../src/daemon/host/disk.ts';
-import { tempFolder } from '../store/rig.ts';
+import { diskRig, tempFolder } from '../store/rig.ts';
 import { type Ground, ground, inFolder, until } from '../support/daemon.ts';
 import { startOpenAI } from '../support/openai-server.ts';
 import { smallDisk, whyNoMount } from '../support/small-disk.ts';
@@ -180,6 +182,29 @@ test.skipIf(none)(`a disk without names for new files counts as full, and a run 
   await on.file('demo', 'outbox/1.md');
   oneReplyEach(on, 'demo', ['1.md']);
 });
+
+test.skipIf(none)(
+  `a reply is placed where no name is free, with names that are given up one at a time ${none}`,
+  async () => {
+    const disk = smallDisk('size=12m,nr_inodes=60');
+    fs.mkdirSync(disk.path);
+    const spare = [0, 1, 2, 3].map((n) => join(disk.path, '..', `spare-${n}`));
+    for (const path of spare) fs.writeFileSync(path, '');
+    const makeRoom = (error: unknown) => {
+      expect(isDiskFull(error)).toBe(true);
+      const path = spare.pop();
+      if (path) fs.rmSync(path);
+      return path !== undefined;
+    };
+    const { store, replies } = diskRig(disk.path, {
+      disk: { write: (fd, bytes, offset) => fs.writeSync(fd, bytes, offset), sync: promisify(fs.fdatasync), makeRoom },
+    });
+    disk.fill('names');
+    await store.outbox.publish('1.md', 'Stopped.');
+    expect(replies()).toEqual({ '1.md': 'Stopped.' });
+    await store.close();
+  },
+);
 
 const MIB = 2 ** 20;
 

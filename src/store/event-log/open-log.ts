@@ -31,8 +31,11 @@ export type EventLogOptions = {
   own?: OwnSegments | undefined;
   segmentBytes?: number;
   /** The two disk calls that fail in practice, replaced by tests. */
-  disk?: { write: WriteBytes; sync: (fd: number) => Promise<void> };
+  disk?: { write: WriteBytes; sync: (fd: number) => Promise<void>; makeRoom?: MakeRoom };
 };
+
+/** Frees space, or a name for a file, for a write that failed with this error. True if there was any: try again. */
+export type MakeRoom = (error: unknown, bytes: number) => boolean;
 
 /** The end of the event log, as this writer knows it. */
 export type LogEnd = Pick<LogExtent, 'mark' | 'segment' | 'crc' | 'epoch'> & { bytes: number };

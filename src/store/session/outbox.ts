@@ -2,17 +2,18 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { LiveText, Outbox } from '../../engine/ports/store-ports.ts';
 import { isReservedOutboxName } from '../../protocol/workspace/session-names.ts';
-import { placeNewFile, stagingName, syncFolder, type WriteBytes } from '../fs/durable-write.ts';
+import type { EventLogOptions } from '../event-log/open-log.ts';
+import { placeNewFile, stagingName, syncFolder } from '../fs/durable-write.ts';
 import { readFileBytes, statIfExists } from '../fs/file-reads.ts';
 import { ifExists, wrapDiskErrors } from '../fs/store-errors.ts';
 import { assertReplyName, freeName, type SessionPaths, supersededName } from '../layout/layout.ts';
 
 /**
  * Reply files. A reply counts as published if its bytes are in place under its name, not merely if the name is taken:
- * an event log restored from a backup reuses names under which answers of its lost part still exist. `write` may use
- * the disk reserve.
+ * an event log restored from a backup reuses names under which answers of its lost part still exist. `disk` may use the
+ * disk reserve, for bytes and for the two names that a reply takes: its staging file's and its own.
  */
-export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
+export function openOutbox(paths: SessionPaths, disk?: EventLogOptions['disk']): Outbox {
   const inOutbox = (name: string) => join(paths.outbox, name);
   const isReserved = (name: string) =>
     isReservedOutboxName(name) || statIfExists(inOutbox(name))?.isDirectory() === true;
@@ -26,9 +27,19 @@ export function openOutbox(paths: SessionPaths, write?: WriteBytes): Outbox {
   const replaceReply = async (wanted: string, content: string) => {
     const name = nameFor(wanted, content);
     const staging = join(paths.outboxStaging, stagingName());
-    while (!(await placeNewFile(staging, inOutbox(name), content, write))) {
+    while (!(await place(staging, inOutbox(name), content))) {
       if (hasContent(inOutbox(name), content)) return;
       renameExisting(name);
+    }
+  };
+
+  const place = async (staging: string, target: string, content: string): Promise<boolean> => {
+    for (;;) {
+      try {
+        return await placeNewFile(staging, target, content, disk?.write);
+      } catch (error) {
+        if (!disk?.makeRoom?.(error, content.length)) throw error;
+      }
     }
   };
 

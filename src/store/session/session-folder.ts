@@ -68,7 +68,7 @@ function openedFolder(folder: string, token: SessionToken, options: SessionFolde
     snapshots: openSnapshotStore(paths),
     blobs: openBlobs(paths.blobs),
     inbox,
-    outbox: openOutbox(paths, world.disk?.write),
+    outbox: openOutbox(paths, world.disk),
     plan: openPlanFile(paths, world.elapsed),
     live,
     calls: openCallFolders(paths.tools, world),
