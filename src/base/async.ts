@@ -109,3 +109,18 @@ export async function waitAtMost(done: Promise<void>, ms: number, signal: AbortS
   });
   signal.throwIfAborted();
 }
+
+/**
+ * Loads when first asked, once for all who ask. A failure is not kept: while an update replaces the files of a program,
+ * one may be missing for a moment.
+ */
+export function loadOnce<T>(load: () => Promise<T>): () => Promise<T> {
+  let loading: Promise<T> | undefined;
+  return () => {
+    loading ??= load().catch((error) => {
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+}

@@ -106,7 +106,8 @@ async function openSession(name: string, deps: SessionDeps): Promise<OpenedSessi
   const browser = deps.browsers.toolFor(profile.folder, profile.settings);
   const servers = deps.mcp.toolsFor(name, () => effective().mcpServers, sandbox.settings);
   const tools = deps.secrets.tools(createToolbox([...builtin, browser], servers, () => effective().permissions));
-  const ownInstructions = workspace.instructionsReader(existingRootOf(name, workspace.has));
+  const ownInstructions = oncePerTurn(workspace.instructionsReader(existingRootOf(name, workspace.has)));
+  const instructions = oncePerTurn(workspace.instructionsText);
   const runGuarded: RunGuarded = (what, run) => deps.hooks().runGuarded(name, what, run);
   const epoch = await owner.epochFor((await workspace.lastEvent(name))?.epoch ?? 0);
   const store = openStore(name, epoch, runGuarded, deps);
@@ -143,7 +144,7 @@ async function openSession(name: string, deps: SessionDeps): Promise<OpenedSessi
     ports,
     async rules() {
       const { rules } = effective();
-      const parts = [workspace.instructionsText(), rules.instructions, ownInstructions()];
+      const parts = [instructions(), rules.instructions, ownInstructions()];
       return { ...rules, instructions: parts.filter(Boolean).join('\n\n') };
     },
   };

@@ -1,5 +1,6 @@
 import * as fs from 'node:fs';
 import { format, promisify } from 'node:util';
+import { loadOnce } from '../base/async.ts';
 import { errorText, isDiskFull } from '../base/user-error.ts';
 import { REDUCER_VERSION } from '../core/session/reducer-version.ts';
 import { type ClusterRole, openBookFor, serveAs } from '../daemon/cluster/cluster-roles.ts';
@@ -32,7 +33,7 @@ import { openBrowsers } from '../tools/handover/browsers.ts';
 import { openMcpPool } from '../tools/mcp/mcp-pool.ts';
 import { openSandbox } from '../tools/sandbox/sandbox.ts';
 import { openLiveSettings } from './live-settings.ts';
-import type { Sessions, SessionsDeps } from './open-session.ts';
+import type { SessionsDeps } from './open-session.ts';
 import { startTelling } from './owed-writer.ts';
 import { openSecretRedaction } from './redaction.ts';
 import { openScheduledSessions } from './scheduled-sessions.ts';
@@ -98,13 +99,15 @@ export async function runDaemon(options: DaemonOptions): Promise<ServedWorkspace
   const budgets = () => currentConfig().budgets;
   const usage = { folder: workspace.paths.usage, budgets, clock: realClock, log };
   const spending = await openBookFor(options.role, usage);
-  const sessions = loadLater({
+  const deps: SessionsDeps = {
     ...{ workspace, settings, config: currentConfig, env, runSlots, sandbox, log },
     // If the disk has become full meanwhile, the write itself fails.
     diskCapacity: oncePerTurn(disk.capacity, (capacity) => capacity === 'ok'),
     ...{ parents, mcp, browsers: pool, secrets, spending },
     hooks: () => hooks,
-  });
+  };
+  // What only sessions need is half of the program: it is loaded when the daemon is ready, or by the first session.
+  const sessions = loadOnce(async () => (await import('./open-session.ts')).openSessions(deps));
   const { model } = resolveSettings({ flags, env, workspace: config });
   // A script that cannot be read is an error of the start.
   if ((model.name ?? env['OPENAI_MODEL'])?.startsWith('scripted:')) (await sessions()).models(model);
@@ -177,15 +180,6 @@ function limitsFor(runs: number, isWorker: boolean, log: Log): ReturnType<typeof
     );
   }
   return allowed;
-}
-
-/** What only sessions need is half of the program: it is loaded when the daemon is ready, or by the first session. */
-function loadLater(deps: SessionsDeps): () => Promise<Sessions> {
-  let loading: Promise<Sessions> | undefined;
-  return () => {
-    loading ??= import('./open-session.ts').then(({ openSessions }) => openSessions(deps));
-    return loading;
-  };
 }
 
 /** The daemon itself does not need the schemas, so it does not wait for them. */

@@ -105,10 +105,11 @@ const REMINDED_WITHIN = '7d';
 
 /** Makes schedules of `/remind` and `/wait` messages of a session. The same message makes the same schedule. */
 export function openReminders(name: string, folder: string): Reminders {
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   return {
     async plan({ name: order, text, id, at, from, rights }) {
       const { findSpokenTime } = await import('../schedules/spoken-time.ts');
+      // Loads the tables of zones, which takes 10 ms.
+      const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
       const found = findSpokenTime(text, at, zone);
       if (!found || (order === 'remind' && found.rest === ''))
         return {

@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { setup } from '../support/agentctl.ts';
+import { ground, until } from '../support/daemon.ts';
+import { temporaryFolder } from '../support/temporary.ts';
 
 /** What only some need, and what takes longer to load than the rest of a short command takes. */
 const HEAVY =
@@ -65,6 +67,23 @@ test('agentd is ready without yargs, the client of the model, the browser, MCP a
   const daemon = readFileSync('dist/agentd/daemon.js', 'utf8');
   expect(daemon).toContain('// src/main/run-daemon.ts');
   expect(daemon).not.toMatch(/^\/\/ src\/(?:core\/(?:reducers|decide|intent)|engine\/loop|models|tools\/toolbox)\//m);
+});
+
+test('what an update of the program takes away for a moment is loaded once it is there again', async () => {
+  const on = ground();
+  const program = temporaryFolder('program');
+  cpSync('package.json', join(program, 'package.json'));
+  const isNeeded = (path: string) => !/\.map$|^dist\/(?:agentctl|library|web)/.test(path);
+  cpSync('dist', join(program, 'dist'), { recursive: true, filter: isNeeded });
+  const late = join(program, 'dist/agentd/open-session.js');
+  renameSync(late, `${late}.away`);
+  on.wrap.push('sh', '-c', `node="$1"; shift 2; exec "$node" ${join(program, 'dist/agentd.js')} "$@"`, 'sh');
+  const daemon = await on.start(['--model', 'm', '--base-url', 'http://127.0.0.1:9']);
+  on.sh('demo', 'mkdir -p inbox; echo /help > inbox/1.md');
+  await until(() => daemon.stderr().includes('open-session.js'), 'the session to fail');
+  renameSync(`${late}.away`, late);
+  on.sh('demo', 'echo /help > inbox/2.md');
+  expect(await on.file('demo', 'outbox/1.md')).toContain('/status');
 });
 
 test('every file that a built program finds by its own place is there', () => {

@@ -126,6 +126,18 @@ test('a file that cannot be understood is put aside and said, and calls go on', 
   expect(on.logged).toEqual([expect.stringContaining('2026-11-28.json.damaged')]);
 });
 
+test('calls without a budget are on disk when the daemon has ended, however fast they followed one another', async () => {
+  const on = bench(undefined);
+  const book = on.open();
+  for (let call = 0; call < 5; call++) {
+    const reserved = await book.reserve(callOf('a'), NEVER);
+    if ('why' in reserved) throw new Error(reserved.why);
+    await reserved.settle({ tokens: 90, cost: 1, ms: 1, isAnswered: true });
+  }
+  await book.close();
+  expect(on.total()).toBe(5);
+});
+
 test('a daemon whose usage cannot be written at its end says so, and ends', async () => {
   const on = bench({ day: { cost: 100 } });
   const book = on.open();

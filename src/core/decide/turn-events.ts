@@ -50,8 +50,11 @@ function beginsPlan(session: Session): boolean {
  * answered without a plan.
  */
 export function askBeforeShelving(session: Session, rules: Rules): RunEndReason | null {
+  const asks = beginsPlan(session) ? shelvingQuestion(session, rules) : null;
+  if (asks === null) return null;
   const message = mapGet(session.messages, session.run?.message ?? '');
-  return message && !isQuestion(message) && beginsPlan(session) ? shelvingQuestion(session, rules) : null;
+  // Last, since it reads all words of the message.
+  return message && !isQuestion(message) ? asks : null;
 }
 
 /** An active plan has a current step as long as one is ready. */

@@ -65,8 +65,8 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
     learnPrice(unpriced, call.model, spent);
     days.change(day, (file) => settleCall(file, call, spent));
     // An answer is not lost for it: what is not written now is written with the next call.
-    const saved = days.save(day, isDurable).catch(sayUnwritten);
-    if (isDurable) await saved;
+    const written = (isDurable ? days.write : days.writeSoon)(day).catch(sayUnwritten);
+    if (isDurable) await written;
     queue.next();
   }
 
@@ -83,7 +83,7 @@ export function openSpendingBook(options: SpendingOptions): SpendingBook {
           const call: OpenCall = { ...source, id, tokens, cost, at: now.toISOString() };
           const [day, isDurable] = [localDay(now), states.length > 0];
           days.change(day, (file) => ({ ...file, open: [...file.open, call] }));
-          if (isDurable) await days.save(day, true);
+          if (isDurable) await days.write(day);
           let isSettled = false;
           return {
             async settle(spent) {
@@ -144,9 +144,13 @@ function unpricedRefusal(model: string, { setting }: BudgetState): SpendingRefus
   };
 }
 
+/** Without budgets, nothing waits for the file, and each of its syncs slows down those of the event logs. */
+const WRITE_EVERY_MS = 250;
+
 /** The days of the current month, and those of calls that are still in flight. */
-function openUsageDays({ folder, log }: SpendingOptions) {
+function openUsageDays({ folder, clock, log }: SpendingOptions) {
   const files = new Map<string, UsageFile>();
+  const unwritten = new Set<string>();
   let loaded = '';
 
   function load(month: string): void {
@@ -162,12 +166,22 @@ function openUsageDays({ folder, log }: SpendingOptions) {
       else if (found) files.set(day, settleAbandoned(found));
     }
     loaded = month;
-    for (const [day, { open }] of files) if (!day.startsWith(month) && open.length === 0) files.delete(day);
+    for (const [day, { open }] of files)
+      if (!day.startsWith(month) && open.length === 0 && !unwritten.has(day)) files.delete(day);
   }
 
   const of = (day: string): UsageFile => files.get(day) ?? { version: 1, day, entries: [], open: [] };
-  const write = (durable: boolean) => coalesceSyncs((day) => writeUsageDay(folder, of(day), durable));
-  const [savedDurably, saved] = [write(true), write(false)];
+  const write = coalesceSyncs(async (day) => {
+    const file = of(day);
+    await writeUsageDay(folder, file, true);
+    if (of(day) === file) unwritten.delete(day);
+  });
+  let isClosed = false;
+  const writeSoon = coalesceSyncs(async (day) => {
+    if (isClosed) return;
+    await write(day);
+    await new Promise<void>((over) => clock.after(WRITE_EVERY_MS, over));
+  });
   return {
     month(now: Date): UsageFile[] {
       const month = localDay(now).slice(0, 7);
@@ -176,10 +190,14 @@ function openUsageDays({ folder, log }: SpendingOptions) {
     },
     change(day: string, edit: (file: UsageFile) => UsageFile): void {
       files.set(day, edit(of(day)));
+      unwritten.add(day);
     },
-    save: (day: string, durable: boolean) => (durable ? savedDurably : saved)(day),
+    /** Writes at once what has changed until now, durably; `writeSoon` within a moment. */
+    ...{ write, writeSoon },
+    /** The last: nothing is written afterwards. */
     async saveAll() {
-      for (const [day, { open, entries }] of files) if (open.length + entries.length > 0) await savedDurably(day);
+      isClosed = true;
+      for (const [day, { open, entries }] of files) if (open.length + entries.length > 0) await write(day);
     },
   };
 }

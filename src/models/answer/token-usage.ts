@@ -89,7 +89,8 @@ const known = new Map<string, TokenPrices | undefined>();
 
 /**
  * The list price of a million tokens of a model at this address, from `PRICE_LIST`; undefined for an unknown address,
- * such as one on this machine, or an unknown model. Nothing is fetched. The list is large: loaded with the first call.
+ * such as one on this machine, or an unknown model. Nothing is fetched. The list is large: the first call of a model
+ * that is elsewhere loads it.
  */
 export async function findKnownPrices(baseUrl: string, model: string): Promise<TokenPrices | undefined> {
   const key = `${baseUrl} ${model}`;
@@ -97,7 +98,11 @@ export async function findKnownPrices(baseUrl: string, model: string): Promise<T
   return known.get(key);
 }
 
+/** No provider that the list has is there. */
+const LOOPBACK = /^https?:\/\/(?:localhost|127(?:\.\d+){3}|\[::1\])(?=[:/]|$)/i;
+
 async function lookUp(baseUrl: string, model: string): Promise<TokenPrices | undefined> {
+  if (LOOPBACK.test(baseUrl)) return undefined;
   const { calcPrice } = await import('@pydantic/genai-prices');
   try {
     const found = calcPrice({ input_tokens: 1e6, output_tokens: 1e6 }, model, { providerApiUrl: baseUrl });

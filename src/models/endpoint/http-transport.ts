@@ -36,7 +36,14 @@ async function sendWithRedirects(url: string, request: RawRequest, redirects: nu
     const to = new URL(location, url).href;
     return sendWithRedirects(to, redirectedRequest(url, to, request), redirects - 1);
   }
-  return { status, headers: headersOf(message), body: decodeBody(message) };
+  return {
+    status,
+    // Only refusals are asked for them; the first `Headers` loads the `fetch` of Node, which takes 15 ms.
+    get headers() {
+      return headersOf(message);
+    },
+    body: decodeBody(message),
+  };
 }
 
 /** Keys may be in any header: another host gets none but those of the format. */
