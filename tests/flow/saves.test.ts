@@ -26,7 +26,13 @@ async function inFlight() {
 
 function save(on: Ground, buffer: Plan, ...added: string[]): void {
   const steps = [...buffer.steps, ...added.map((description) => ({ description }))];
-  writeFileSync(join(on.session('demo'), 'plan.json'), JSON.stringify({ ...buffer, steps }, null, 2));
+  write(on, JSON.stringify({ ...buffer, steps }, null, 2));
+}
+
+/** Beside a command a save is read at once if the inbox says so (docs/protocol.md), else with the end of the command. */
+function write(on: Ground, content: string | Buffer): void {
+  writeFileSync(join(on.session('demo'), 'plan.json'), content);
+  on.sh('demo', 'touch inbox/.wake && rm inbox/.wake');
 }
 
 const edits = (on: Ground) => on.events('demo').filter((event) => event.type === 'plan.edited').length;
@@ -66,7 +72,7 @@ test('a plan.json that is not UTF-8 is left as it is, no letter of the plan chan
   await until(() => on.plan('demo')?.revision !== buffer.revision, 'the new version');
   const path = join(on.session('demo'), 'plan.json');
   const latin = Buffer.from(readFileSync(path, 'utf8').replace('Look around', 'Umschau'), 'latin1');
-  writeFileSync(path, latin);
+  write(on, latin);
   const isReported = () => on.events('demo').some((event) => event.type === 'plan.edited' && event.ignored.length > 0);
   await until(isReported, 'what is wrong with the save');
   expect(await on.say('demo', '2.md', '/status')).toMatch(
@@ -75,7 +81,7 @@ test('a plan.json that is not UTF-8 is left as it is, no letter of the plan chan
   expect(readFileSync(path)).toEqual(latin);
   expect(await on.ctl('show', 'demo')).toContain('Bericht über Größen');
   expect(JSON.stringify(on.events('demo'))).not.toContain('\ufffd');
-  on.sh('demo', 'iconv -f latin1 -t utf8 plan.json > new && mv new plan.json');
+  on.sh('demo', 'iconv -f latin1 -t utf8 plan.json > new && mv new plan.json && touch inbox/.wake && rm inbox/.wake');
   await until(() => words(on)?.includes('Umschau'), 'the save, now in UTF-8');
   expect(on.plan('demo')?.goal).toBe('Bericht über Größen');
   on.sh('demo', 'mkdir -p work && touch work/go');
