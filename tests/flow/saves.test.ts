@@ -13,15 +13,14 @@ async function inFlight() {
     return { text: '[Done]' };
   });
   const on = ground();
-  const flags = server.flags;
   on.config({ version: 1, limits: { iterations: 40 } });
-  const daemon = await on.start(flags);
+  const daemon = await on.start(server.flags);
   on.sh('demo', 'mkdir inbox && echo "write a report" > inbox/1.md');
   await until(() => on.events('demo').some((event) => event.type === 'tool.started'), 'a command in flight');
   await until(() => (on.plan('demo')?.steps.length ?? 0) === 2, 'the plan');
   const buffer = on.plan('demo');
   if (!buffer) throw new Error('no plan.json');
-  return { on, daemon, flags, buffer };
+  return { on, daemon, flags: server.flags, buffer };
 }
 
 function save(on: Ground, buffer: Plan, ...added: string[]): void {

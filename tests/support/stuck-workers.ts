@@ -1,16 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import type { Reporter } from 'vitest/node';
 
-/** Six workers are never silent for as long as this, unless each of them is stuck or has nothing to do. */
-const SILENCE_MS = 300_000;
-const LOOK_EVERY_MS = 10_000;
-
 /**
  * Ends the workers of a run from which nothing was heard for too long: a worker that is blocked, in a loop or in a call that waits for
  * another process, obeys no timeout, and the run would never end. What their processes do is printed first. Their tests are
  * `pending` in the JSON report.
  */
-export function endStuckWorkers(silenceMs = SILENCE_MS, lookEveryMs = LOOK_EVERY_MS): Reporter {
+export function endStuckWorkers(silenceMs = 300_000, lookEveryMs = 10_000): Reporter {
   let heard = Date.now();
   const hear = () => {
     heard = Date.now();
